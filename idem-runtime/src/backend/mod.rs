@@ -1,0 +1,162 @@
+//! What the engine asks of a database. SQL lives in one file per database, and nothing else does there.
+//! A backend may claim by lock or by insert, and write the record by insert or update; the engine does not care.
+
+use std::future::Future;
+
+use sqlx::{Database, Pool, Transaction};
+
+use crate::{
+    digest::Digest,
+    error::Error,
+    fingerprint::Print,
+    policy::{Isolation, Retention},
+    record::Record,
+};
+
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+/// The version of the schema that this build reads and writes.
+const SCHEMA_VERSION: i32 = 1;
+
+/// What a claim is for.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The digest of scope and key: the record's primary key.
+    pub(crate) id: Digest,
+    pub(crate) fingerprint: Print,
+    pub(crate) operation: &'static str,
+    pub(crate) retention: Retention,
+}
+
+/// What a look at a key found, inside the transaction that asked.
+pub enum Look<Token> {
+    /// The key is this transaction's. The token tells at the end whether it still is the same transaction.
+    Claimed(Token),
+    /// There is a record that has not expired.
+    Completed(Record),
+    /// Another transaction that is still open holds the key.
+    Running(Twin),
+    /// The database accepts no writes.
+    ReadOnly,
+}
+
+/// What the holder of a key runs, as seen by a request that lost to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Twin {
+    /// The very same request.
+    Same,
+    /// Another request under the same key.
+    Other,
+}
+
+/// What became of the write of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// It stands in the claim's transaction.
+    Yes,
+    /// Another transaction's record is there already.
+    Lost,
+    /// The claim's transaction is no longer the open one: the handler ended it.
+    Ended,
+}
+
+/// What a database error means for a claim. Read off codes, never off texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A serialization failure or deadlock: the whole transaction may be run again.
+    Transient,
+    /// The database refuses this transaction: an earlier statement failed, or a constraint did at the end.
+    Aborted,
+    /// The table or function is missing or not permitted.
+    Schema,
+    /// Everything else: the database cannot be reached or cannot write.
+    Unavailable,
+}
+
+/// A database that can hold the records: PostgreSQL (feature `postgres`) or SQLite (feature `sqlite`).
+///
+/// Sealed: its methods are idem's own.
+pub trait Backend: Database + Sized {
+    /// Tells whether the transaction at the end of a claim is the one it began in.
+    #[doc(hidden)]
+    type Token: Send + Sync + 'static;
+
+    /// The statement that opens a transaction for a claim.
+    #[doc(hidden)]
+    fn begin(isolation: Option<Isolation>) -> &'static str;
+
+    /// The statements that open a transaction without a key, with the savepoint that a claim would leave.
+    #[doc(hidden)]
+    fn begin_unkeyed(isolation: Option<Isolation>) -> &'static str;
+
+    /// Takes the key, or tells who has it. Leaves a savepoint behind the claim.
+    #[doc(hidden)]
+    fn claim(
+        connection: &mut Self::Connection,
+        wanted: &Wanted,
+    ) -> impl Future<Output = Result<Look<Self::Token>, sqlx::Error>> + Send;
+
+    /// Undoes all that the handler wrote, and keeps the claim.
+    #[doc(hidden)]
+    fn rewind(connection: &mut Self::Connection) -> impl Future<Output = Result<Written, sqlx::Error>> + Send;
+
+    /// Proves, where no record does, that the transaction is sound and still the one that was opened.
+    #[doc(hidden)]
+    fn release(connection: &mut Self::Connection) -> impl Future<Output = Result<Written, sqlx::Error>> + Send;
+
+    /// Writes the record in the claim's transaction.
+    #[doc(hidden)]
+    fn record(
+        connection: &mut Self::Connection,
+        token: &Self::Token,
+        wanted: &Wanted,
+        record: Record,
+    ) -> impl Future<Output = Result<Written, sqlx::Error>> + Send;
+
+    /// Gives up a transaction whose connection is in no known state.
+    #[doc(hidden)]
+    fn discard(transaction: Transaction<'static, Self>) -> impl Future<Output = ()> + Send;
+
+    /// What an error means.
+    #[doc(hidden)]
+    fn fault(error: &sqlx::Error) -> Fault;
+
+    /// Whether an error that COMMIT answered with proves that nothing was committed.
+    #[doc(hidden)]
+    fn refused_commit(error: &sqlx::Error) -> bool;
+
+    /// Deletes up to `most` expired records, and says how many it deleted.
+    #[doc(hidden)]
+    fn prune(pool: &Pool<Self>, most: i64) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
+
+    /// Brings the schema to this build's version. Several processes may call it at once.
+    #[doc(hidden)]
+    fn migrate(pool: &Pool<Self>) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// Whether the schema is the one this build needs.
+    #[doc(hidden)]
+    fn check(pool: &Pool<Self>) -> impl Future<Output = Result<(), Error>> + Send;
+}
+
+/// The check that every backend makes of the version it found.
+fn expect_version(found: Option<i32>) -> Result<(), Error> {
+    match found {
+        Some(SCHEMA_VERSION) => Ok(()),
+        Some(found) => Err(Error::SchemaVersion { found, expected: SCHEMA_VERSION }),
+        None => Err(Error::SchemaMissing),
+    }
+}
+
+/// The SQLSTATE (PostgreSQL) or extended result code (SQLite) of a database error.
+fn code(error: &sqlx::Error) -> Option<std::borrow::Cow<'_, str>> {
+    error.as_database_error().and_then(sqlx::error::DatabaseError::code)
+}
+
+/// Whether the database asks for the whole transaction to be run again: serialization failure, deadlock (SQL:2023).
+/// SQLite's transactions hold the write lock from their start and never have to be.
+pub(crate) fn is_transient(error: &sqlx::Error) -> bool {
+    matches!(code(error).as_deref(), Some("40001" | "40P01"))
+}

@@ -1,0 +1,176 @@
+//! SQLite: the write lock, taken at BEGIN, is the claim; a twin in this process is known from memory before that.
+//! A savepoint behind the claim undoes the handler's writes, and proves at the end that the transaction is still ours.
+
+use sqlx::{Executor, Row, Sqlite, SqliteConnection, SqlitePool, Transaction, sqlite::SqliteRow};
+
+use super::{Backend, Fault, Look, Wanted, Written, code, expect_version};
+use crate::{error::Error, policy::Isolation, record::Record};
+
+const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/sqlite/0001_records.sql")];
+
+/// The write lock at once: a transaction that reads first and writes later can find that it may not.
+const BEGIN: &str = "BEGIN IMMEDIATE; SAVEPOINT idem_claim";
+
+const LOOK: &str = "\
+    SELECT fingerprint, format, status, headers, body FROM idem_records \
+     WHERE id = ?1 AND expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)";
+
+const REWIND: &str = "ROLLBACK TO idem_claim";
+const RELEASE: &str = "RELEASE idem_claim";
+
+/// The savepoint is released here because only its own transaction has it: after the handler's COMMIT it is gone.
+/// The parameters count from 1 in each statement, and the first has none.
+const RECORD: &str = "\
+    RELEASE idem_claim; \
+    INSERT INTO idem_records AS r \
+        (id, operation, fingerprint, format, status, headers, body, created_at, expires_at) \
+    SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, clock.now, clock.now + ?8 * 1000 \
+      FROM (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now) AS clock \
+     WHERE true \
+    ON CONFLICT (id) DO UPDATE SET \
+        operation = excluded.operation, fingerprint = excluded.fingerprint, format = excluded.format, \
+        status = excluded.status, headers = excluded.headers, body = excluded.body, \
+        created_at = excluded.created_at, expires_at = excluded.expires_at \
+     WHERE r.expires_at <= excluded.created_at";
+
+const PRUNE: &str = "\
+    DELETE FROM idem_records WHERE id IN ( \
+        SELECT id FROM idem_records \
+         WHERE expires_at <= CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) \
+         ORDER BY expires_at LIMIT ?1)";
+
+const HAS_SCHEMA: &str = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'idem_schema'";
+
+const VERSION: &str = "SELECT max(version) FROM idem_schema";
+
+/// The column types that the guarantees rest on: a key compared as bytes, a body stored as bytes.
+const SCHEMA_AS_MADE: &str = "\
+    SELECT count(*) = 4 FROM pragma_table_info('idem_records') \
+     WHERE type = 'BLOB' AND name IN ('id', 'fingerprint', 'headers', 'body')";
+
+/// Primary result codes (the low byte of an extended one): <https://sqlite.org/rescode.html>.
+const SQLITE_ERROR: i32 = 1;
+const SQLITE_BUSY: i32 = 5;
+const SQLITE_READONLY: i32 = 8;
+const SQLITE_FULL: i32 = 13;
+const SQLITE_CONSTRAINT: i32 = 19;
+
+impl Backend for Sqlite {
+    /// The savepoint is the token.
+    type Token = ();
+
+    fn begin(_: Option<Isolation>) -> &'static str {
+        BEGIN
+    }
+
+    fn begin_unkeyed(_: Option<Isolation>) -> &'static str {
+        BEGIN
+    }
+
+    async fn claim(connection: &mut SqliteConnection, wanted: &Wanted) -> Result<Look<()>, sqlx::Error> {
+        let row = sqlx::query(LOOK).bind(wanted.id.as_bytes()).fetch_optional(connection).await?;
+        row.as_ref().map_or(Ok(Look::Claimed(())), completed)
+    }
+
+    async fn rewind(connection: &mut SqliteConnection) -> Result<Written, sqlx::Error> {
+        to_savepoint(connection, REWIND).await
+    }
+
+    async fn release(connection: &mut SqliteConnection) -> Result<Written, sqlx::Error> {
+        to_savepoint(connection, RELEASE).await
+    }
+
+    async fn record(
+        connection: &mut SqliteConnection,
+        (): &(),
+        wanted: &Wanted,
+        record: Record,
+    ) -> Result<Written, sqlx::Error> {
+        let written = sqlx::query(RECORD)
+            .bind(wanted.id.as_bytes())
+            .bind(wanted.operation)
+            .bind(record.fingerprint)
+            .bind(record.format)
+            .bind(record.status)
+            .bind(record.headers)
+            .bind(&record.body[..])
+            .bind(wanted.retention.as_secs())
+            .execute(&mut *connection)
+            .await;
+        match written {
+            Ok(written) if written.rows_affected() == 1 => Ok(Written::Yes),
+            Ok(_) => Ok(Written::Lost),
+            // Either there is no savepoint to release, or the insert's own statement is at fault.
+            Err(error) if primary(&error) == Some(SQLITE_ERROR) => match Self::rewind(connection).await? {
+                Written::Ended => Ok(Written::Ended),
+                _ => Err(error),
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn discard(mut transaction: Transaction<'static, Self>) {
+        // sqlx counts one open transaction. If the handler ended it, there is none, and the count would stay wrong;
+        // so open one, which fails where there is one, and roll back what is then surely there.
+        let _open = transaction.execute("BEGIN").await;
+        if let Err(error) = transaction.rollback().await {
+            tracing::error!(error = &error as &dyn std::error::Error, "a connection could not be cleaned");
+        }
+    }
+
+    fn fault(error: &sqlx::Error) -> Fault {
+        match primary(error) {
+            Some(SQLITE_CONSTRAINT) => Fault::Aborted,
+            // Our statements are constant: an error in one means that the schema is another.
+            Some(SQLITE_ERROR) => Fault::Schema,
+            _ => Fault::Unavailable,
+        }
+    }
+
+    fn refused_commit(error: &sqlx::Error) -> bool {
+        let refused = [SQLITE_BUSY, SQLITE_READONLY, SQLITE_FULL, SQLITE_CONSTRAINT];
+        primary(error).is_some_and(|code| refused.contains(&code))
+    }
+
+    async fn prune(pool: &SqlitePool, most: i64) -> Result<u64, sqlx::Error> {
+        Ok(sqlx::query(PRUNE).bind(most).execute(pool).await?.rows_affected())
+    }
+
+    async fn migrate(pool: &SqlitePool) -> Result<(), sqlx::Error> {
+        let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await?;
+        for migration in MIGRATIONS {
+            transaction.execute(sqlx::raw_sql(migration)).await?;
+        }
+        transaction.commit().await
+    }
+
+    async fn check(pool: &SqlitePool) -> Result<(), Error> {
+        let tables: i64 = sqlx::query_scalar(HAS_SCHEMA).fetch_one(pool).await?;
+        let version = if tables == 0 { None } else { sqlx::query_scalar(VERSION).fetch_one(pool).await? };
+        expect_version(version)?;
+        if sqlx::query_scalar(SCHEMA_AS_MADE).fetch_one(pool).await? { Ok(()) } else { Err(Error::SchemaMissing) }
+    }
+}
+
+async fn to_savepoint(connection: &mut SqliteConnection, statement: &'static str) -> Result<Written, sqlx::Error> {
+    match connection.execute(statement).await {
+        Ok(_) => Ok(Written::Yes),
+        // The statement is well-formed, so its plain error says that there is no such savepoint.
+        Err(error) if primary(&error) == Some(SQLITE_ERROR) => Ok(Written::Ended),
+        Err(error) => Err(error),
+    }
+}
+
+fn completed(row: &SqliteRow) -> Result<Look<()>, sqlx::Error> {
+    Ok(Look::Completed(Record {
+        fingerprint: row.try_get("fingerprint")?,
+        format: row.try_get("format")?,
+        status: row.try_get("status")?,
+        headers: row.try_get("headers")?,
+        body: row.try_get::<Vec<u8>, _>("body")?.into(),
+    }))
+}
+
+fn primary(error: &sqlx::Error) -> Option<i32> {
+    code(error)?.parse().ok().map(|code: i32| code & 0xff)
+}

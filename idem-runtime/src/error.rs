@@ -1,0 +1,30 @@
+//! What can go wrong where an operator calls: migrating, checking, pruning, draining.
+//! Requests never see these; they get a [`Problem`](crate::Problem).
+
+/// An error of [`Idempotency`](crate::Idempotency)'s own calls.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The database answered with an error, or could not be reached.
+    #[error("the idempotency store's database failed")]
+    Database(#[from] sqlx::Error),
+    /// The table is not there, or is one that idem did not make.
+    #[error(
+        "the table `idem_records` is missing or not idem's: call `migrate()` or run the SQL files of `migrations/`"
+    )]
+    SchemaMissing,
+    /// The table was made by another version of idem.
+    #[error("the table `idem_records` has version {found}, this version of idem needs {expected}: call `migrate()`")]
+    SchemaVersion {
+        /// The version that the database has.
+        found: i32,
+        /// The version that this build needs.
+        expected: i32,
+    },
+    /// Attempts were still running when [`drain`](crate::Idempotency::drain)'s limit ran out.
+    #[error("{running} attempts were still running when the limit ran out")]
+    StillRunning {
+        /// How many.
+        running: usize,
+    },
+}

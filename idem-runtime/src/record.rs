@@ -1,0 +1,182 @@
+//! What is stored for a key, as rows hold it, and the encoding of its headers.
+//! Golden bytes in the tests pin the encoding: records outlive releases.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+
+use crate::policy::SetCookie;
+
+/// The encoding of `headers` below. A row with another number is not read.
+const FORMAT: i16 = 1;
+
+/// One row, as a backend reads and writes it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Record {
+    pub(crate) fingerprint: Vec<u8>,
+    pub(crate) format: i16,
+    pub(crate) status: i16,
+    pub(crate) headers: Vec<u8>,
+    pub(crate) body: Bytes,
+}
+
+/// Why a stored record cannot be replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unreadable {
+    #[error("the record has format {0}, this version reads {FORMAT}")]
+    Format(i16),
+    #[error("the record's fingerprint was made by a rule that this handler does not have")]
+    Fingerprint,
+    #[error("the record's status {0} is none")]
+    Status(i16),
+    #[error("the record's headers do not decode")]
+    Headers,
+}
+
+impl Record {
+    /// The record of a response: its status, every end-to-end header in order with repeats, its body.
+    pub(crate) fn new(
+        fingerprint: Vec<u8>,
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: Bytes,
+        set_cookie: SetCookie,
+    ) -> Self {
+        // A status code is at most 999.
+        let status = i16::try_from(status.as_u16()).unwrap_or(i16::MAX);
+        Self { fingerprint, format: FORMAT, status, headers: encode(headers, set_cookie), body }
+    }
+
+    /// Reads the response back.
+    pub(crate) fn read(self) -> Result<(StatusCode, HeaderMap, Bytes), Unreadable> {
+        if self.format != FORMAT {
+            return Err(Unreadable::Format(self.format));
+        }
+        let status = u16::try_from(self.status).ok().and_then(|status| StatusCode::from_u16(status).ok());
+        let status = status.ok_or(Unreadable::Status(self.status))?;
+        let headers = decode(&self.headers).ok_or(Unreadable::Headers)?;
+        Ok((status, headers, self.body))
+    }
+}
+
+/// Each header as: length of its name, name, length of its value, value. Lengths are 4 bytes, big-endian.
+fn encode(headers: &HeaderMap, set_cookie: SetCookie) -> Vec<u8> {
+    let mut encoded = Vec::new();
+    for (name, value) in headers {
+        if is_hop_by_hop(name, headers) || (name == header::SET_COOKIE && set_cookie == SetCookie::Drop) {
+            continue;
+        }
+        for field in [name.as_str().as_bytes(), value.as_bytes()] {
+            // A header is far below 4 GiB: `HeaderName` alone is capped at 64 KiB, a value by the handler's memory.
+            encoded.extend_from_slice(&u32::try_from(field.len()).unwrap_or(u32::MAX).to_be_bytes());
+            encoded.extend_from_slice(field);
+        }
+    }
+    encoded
+}
+
+fn decode(mut encoded: &[u8]) -> Option<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    while !encoded.is_empty() {
+        let name = HeaderName::from_bytes(take_field(&mut encoded)?).ok()?;
+        let value = HeaderValue::from_bytes(take_field(&mut encoded)?).ok()?;
+        headers.append(name, value);
+    }
+    Some(headers)
+}
+
+fn take_field<'e>(encoded: &mut &'e [u8]) -> Option<&'e [u8]> {
+    let (length, rest) = encoded.split_first_chunk::<4>()?;
+    let (field, rest) = rest.split_at_checked(usize::try_from(u32::from_be_bytes(*length)).ok()?)?;
+    *encoded = rest;
+    Some(field)
+}
+
+/// Headers of one connection or one message, not of the answer: RFC 9110, section 7.6.1, framing, and `Date`.
+fn is_hop_by_hop(name: &HeaderName, headers: &HeaderMap) -> bool {
+    const NAMES: [HeaderName; 8] = [
+        header::CONNECTION,
+        header::CONTENT_LENGTH,
+        header::DATE,
+        header::PROXY_AUTHENTICATE,
+        header::TE,
+        header::TRAILER,
+        header::TRANSFER_ENCODING,
+        header::UPGRADE,
+    ];
+    NAMES.contains(name)
+        || matches!(name.as_str(), "keep-alive" | "proxy-connection")
+        || named_by_connection(name, headers)
+}
+
+fn named_by_connection(name: &HeaderName, headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(header::CONNECTION).iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(',')).any(|option| option.trim().eq_ignore_ascii_case(name.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(lines: &[(&'static str, &'static [u8])]) -> HeaderMap {
+        let lines = lines.iter().map(|(name, value)| {
+            (HeaderName::from_static(name), HeaderValue::from_bytes(value).expect("a header value"))
+        });
+        let mut map = HeaderMap::new();
+        lines.for_each(|(name, value)| {
+            map.append(name, value);
+        });
+        map
+    }
+
+    #[test]
+    fn b20_the_encoding_is_pinned() {
+        let encoded = encode(&headers(&[("location", b"/p/1"), ("x", b"\xff")]), SetCookie::Replay);
+        assert_eq!(encoded, b"\0\0\0\x08location\0\0\0\x04/p/1\0\0\0\x01x\0\0\0\x01\xff");
+    }
+
+    #[test]
+    fn b23_repeats_and_order_survive() {
+        let original = headers(&[
+            ("set-cookie", b"a=1; Expires=Wed, 21 Oct 2026 07:28:00 GMT"),
+            ("link", b"</a>; rel=next"),
+            ("set-cookie", b"b=2"),
+            ("link", b"</b>; rel=prev"),
+            ("content-disposition", b"attachment; filename=\"a, b.pdf\""),
+        ]);
+        let read = decode(&encode(&original, SetCookie::Replay)).expect("decodes");
+        assert_eq!(original.iter().collect::<Vec<_>>(), read.iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn b24_hop_by_hop_and_framing_are_not_stored() {
+        let original = headers(&[
+            ("connection", b"close, X-Once"),
+            ("x-once", b"1"),
+            ("keep-alive", b"timeout=5"),
+            ("transfer-encoding", b"chunked"),
+            ("content-length", b"3"),
+            ("date", b"now"),
+            ("etag", b"\"v1\""),
+            ("set-cookie", b"a=1"),
+        ]);
+        let names = |set_cookie| {
+            let read = decode(&encode(&original, set_cookie)).expect("decodes");
+            read.keys().map(|name| name.as_str().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(SetCookie::Replay), ["etag", "set-cookie"]);
+        assert_eq!(names(SetCookie::Drop), ["etag"]);
+    }
+
+    #[test]
+    fn what_does_not_decode_is_an_error() {
+        let record =
+            Record::new(Vec::new(), StatusCode::OK, &headers(&[("etag", b"1")]), Bytes::new(), SetCookie::Replay);
+        let mut cut = record.clone();
+        cut.headers.pop();
+        assert_eq!(cut.read().err(), Some(Unreadable::Headers));
+        let newer = Record { format: 2, ..record.clone() };
+        assert_eq!(newer.read().err(), Some(Unreadable::Format(2)));
+        let odd = Record { status: 7, ..record };
+        assert_eq!(odd.read().err(), Some(Unreadable::Status(7)));
+    }
+}

@@ -1,0 +1,146 @@
+//! A request body that keeps its frames while an extractor reads them.
+//! So authentication answers before a body is read, axum's own limits hold, and a retried transaction extracts again.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, ready},
+};
+
+use axum::{
+    body::Body,
+    extract::{FromRequest, Request},
+    response::{IntoResponse, Response},
+};
+use bytes::{Bytes, BytesMut};
+use http::request::Parts;
+use http_body::{Frame, SizeHint};
+
+/// The recording of one request's body, shared by every reader of it.
+#[derive(Clone)]
+pub(crate) struct Recording(Arc<Mutex<Tape>>);
+
+struct Tape {
+    frames: Vec<Bytes>,
+    source: Source,
+}
+
+enum Source {
+    /// There may be more.
+    Open(Body),
+    Ended,
+    /// Reading failed; whoever reads again is told so.
+    Failed,
+}
+
+/// Reads a recording from its start, and beyond its end from the client.
+struct Reader {
+    recording: Recording,
+    next: usize,
+}
+
+impl Recording {
+    pub(crate) fn of(body: Body) -> Self {
+        Self(Arc::new(Mutex::new(Tape { frames: Vec::new(), source: Source::Open(body) })))
+    }
+
+    /// A body that reads from the start.
+    pub(crate) fn body(&self) -> Body {
+        Body::new(Reader { recording: self.clone(), next: 0 })
+    }
+
+    /// Reads what no extractor read, under the route's own limit, and returns the whole body.
+    ///
+    /// The error is axum's own rejection: 413 over the limit, 400 for a body that breaks off.
+    pub(crate) async fn finish(&self, parts: &Parts) -> Result<Bytes, Response> {
+        if let Some(whole) = self.tape().whole() {
+            return Ok(whole);
+        }
+        let request = Request::from_parts(parts.clone(), self.body());
+        Bytes::from_request(request, &()).await.map_err(IntoResponse::into_response)
+    }
+
+    fn tape(&self) -> MutexGuard<'_, Tape> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tape {
+    fn whole(&self) -> Option<Bytes> {
+        let ended = match &self.source {
+            Source::Ended => true,
+            Source::Open(body) => http_body::Body::is_end_stream(body),
+            Source::Failed => false,
+        };
+        match (ended, self.frames.as_slice()) {
+            (false, _) => None,
+            (true, []) => Some(Bytes::new()),
+            (true, [frame]) => Some(frame.clone()),
+            (true, frames) => {
+                let mut whole = BytesMut::with_capacity(frames.iter().map(Bytes::len).sum());
+                frames.iter().for_each(|frame| whole.extend_from_slice(frame));
+                Some(whole.freeze())
+            }
+        }
+    }
+
+    fn poll(&mut self, next: usize, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, axum::Error>>> {
+        loop {
+            if let Some(frame) = self.frames.get(next) {
+                return Poll::Ready(Some(Ok(frame.clone())));
+            }
+            let body = match &mut self.source {
+                Source::Open(body) => body,
+                Source::Ended => return Poll::Ready(None),
+                Source::Failed => return Poll::Ready(Some(Err(axum::Error::new("the request body broke off")))),
+            };
+            match ready!(http_body::Body::poll_frame(Pin::new(body), context)) {
+                // Trailers are no part of the content.
+                Some(Ok(frame)) => self.frames.extend(frame.into_data()),
+                Some(Err(error)) => {
+                    self.source = Source::Failed;
+                    return Poll::Ready(Some(Err(error)));
+                }
+                None => self.source = Source::Ended,
+            }
+        }
+    }
+}
+
+impl http_body::Body for Reader {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let polled = ready!(self.recording.tape().poll(self.next, context));
+        self.next += 1;
+        Poll::Ready(polled.map(|data| data.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let tape = self.recording.tape();
+        let ended = match &tape.source {
+            Source::Open(body) => http_body::Body::is_end_stream(body),
+            Source::Ended => true,
+            Source::Failed => false,
+        };
+        ended && self.next >= tape.frames.len()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let tape = self.recording.tape();
+        let recorded: usize = tape.frames.iter().skip(self.next).map(Bytes::len).sum();
+        let recorded = u64::try_from(recorded).unwrap_or(u64::MAX);
+        let Source::Open(body) = &tape.source else { return SizeHint::with_exact(recorded) };
+        let rest = http_body::Body::size_hint(body);
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower().saturating_add(recorded));
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper.saturating_add(recorded));
+        }
+        hint
+    }
+}

@@ -1,0 +1,1 @@
+//! The tests are in the folders beside this file; `tests/run` runs them all.
