@@ -8,6 +8,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
     sync::Arc,
+    task::{Context, Poll, ready},
     time::Instant,
 };
 
@@ -18,20 +19,21 @@ use axum::{
 };
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::{StatusCode, request::Parts};
-use sqlx::Transaction;
+use http::request::Parts;
+use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, Span};
 
 use crate::{
     Idempotency,
     backend::{Backend, Wanted},
+    connection::Lent,
     digest::Digest,
     engine::{self, Ending, Settled, Turned},
     fingerprint::{Comparison, Subject},
     key::{Key, KeyError},
     observe::{Answer, answered},
-    policy::{Handler, KeyPresence, Mismatch, OnServerError, Policy, ScopeRule},
+    policy::{Handler, KeyPresence, OnServerError, Policy, ScopeRule},
     problem::{Code, Problem},
     record::Unreadable,
     recording::Recording,
@@ -118,16 +120,29 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Runs attempts to their end.
-    pub async fn run(self, attempts: impl Future<Output = Response> + Send + 'static) -> Response {
-        match self.tracker.spawn(attempts.instrument(self.span)).await {
+    /// Starts the attempts. The future's type does not show in what comes back, so that a body that is not `Send` is
+    /// reported here and not at the route again.
+    pub fn run(self, attempts: impl Future<Output = Response> + Send + 'static) -> Finishing {
+        Finishing(self.tracker.spawn(attempts.instrument(self.span)))
+    }
+}
+
+/// Attempts that run to their end, awaited or not.
+pub struct Finishing(JoinHandle<Response>);
+
+impl Future for Finishing {
+    type Output = Response;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Response> {
+        Poll::Ready(match ready!(Pin::new(&mut self.0).poll(context)) {
             Ok(response) => response,
             Err(failed) => match failed.try_into_panic() {
-                // Not the body's panic, which is caught and stored: the application's own `Scope` or renderer.
+                // Not the body's panic, which is caught and stored: the application's own renderer.
                 Ok(panic) => resume_unwind(panic),
+                // The runtime is shutting down.
                 Err(_) => Problem::new(Code::OutcomeUnknown).into_response(),
             },
-        }
+        })
     }
 }
 
@@ -259,7 +274,7 @@ pub struct Panicked;
 ///
 /// # Errors
 /// [`Panicked`] if it did.
-pub async fn caught<F: Future + Send>(body: F) -> Result<F::Output, Panicked> {
+pub async fn caught<F: Future>(body: F) -> Result<F::Output, Panicked> {
     AssertUnwindSafe(body).catch_unwind().await.map_err(|_| Panicked)
 }
 
@@ -342,10 +357,7 @@ impl<Db: Backend> Claim<Db> {
 
     /// Ends the claim. The response is to be sent: what it says is committed. `None`: run again.
     pub async fn settle(self, outcome: Outcome) -> Option<Response> {
-        let (ending, response, answer) = match self.decide(outcome).await {
-            Decision::End(ending, response, answer) => (ending, response, answer),
-            Decision::Again => (Ending::Again, Response::default(), Answer::Freed),
-        };
+        let Decision { ending, response, answer } = self.decide(outcome).await;
         let settled = self.open.settle(ending).await;
         let failed = match settled {
             Settled::Done => {
@@ -370,7 +382,7 @@ impl<Db: Backend> Claim<Db> {
     /// How the claim is to end for what the body came to.
     async fn decide(&self, outcome: Outcome) -> Decision {
         let (response, settle) = match outcome.0 {
-            Ok((_, Transient::Yes)) => return Decision::Again,
+            Ok((_, Transient::Yes)) => return Decision::again(),
             Ok((response, Transient::No)) => {
                 let settle = response.extensions().get().copied();
                 (response, settle)
@@ -379,15 +391,14 @@ impl<Db: Backend> Claim<Db> {
         };
         let status = response.status();
         let keep = match settle {
-            Some(Settle::RunAgain) => return Decision::Again,
-            Some(Settle::NothingExecuted) => return Decision::End(Ending::Free, response, Answer::Freed),
+            Some(Settle::RunAgain) => return Decision::again(),
+            Some(Settle::NothingExecuted) => return Decision::new(Ending::Free, response, Answer::Freed),
             _ if status.is_server_error() && self.policy.on_server_error == OnServerError::Release => {
-                return Decision::End(Ending::Free, response, Answer::Freed);
+                return Decision::new(Ending::Free, response, Answer::Freed);
             }
-            Some(Settle::KeepWrites) => Writes::Keep,
             Some(Settle::DropWrites) => Writes::Drop,
             None if status.is_client_error() || status.is_server_error() => Writes::Drop,
-            None => Writes::Keep,
+            Some(Settle::KeepWrites) | None => Writes::Keep,
         };
         self.end(response, keep).await
     }
@@ -396,27 +407,38 @@ impl<Db: Backend> Claim<Db> {
     async fn end(&self, response: Response, writes: Writes) -> Decision {
         let Some(fingerprint) = &self.fingerprint else {
             let ending = if writes == Writes::Keep { Ending::Keep(None) } else { Ending::Free };
-            return Decision::End(ending, response, Answer::Unprotected);
+            return Decision::new(ending, response, Answer::Unprotected);
         };
         match Whole::of(response, self.policy.max_response).await {
             Ok(whole) => {
                 let record = whole.record(fingerprint.clone(), self.policy.set_cookie);
                 let ending = if writes == Writes::Keep { Ending::Keep(Some(record)) } else { Ending::Undo(record) };
-                Decision::End(ending, whole.into_response(), Answer::Stored)
+                Decision::new(ending, whole.into_response(), Answer::Stored)
             }
             Err(code) => {
                 let response = self.idempotency.app.render(code, self.policy.mismatch);
-                Decision::End(Ending::Free, response, Answer::Problem(code))
+                Decision::new(Ending::Free, response, Answer::Problem(code))
             }
         }
     }
 }
 
-/// What is to become of a run.
-enum Decision {
-    End(Ending, Response, Answer),
-    /// Roll back and run again.
-    Again,
+/// What is to become of a run, and what is sent if that succeeds.
+struct Decision {
+    ending: Ending,
+    response: Response,
+    answer: Answer,
+}
+
+impl Decision {
+    fn new(ending: Ending, response: Response, answer: Answer) -> Self {
+        Self { ending, response, answer }
+    }
+
+    /// Roll back and run again. Nothing is sent.
+    fn again() -> Self {
+        Self::new(Ending::Again, Response::default(), Answer::Freed)
+    }
 }
 
 /// What is to become of what the handler wrote.
@@ -424,66 +446,4 @@ enum Decision {
 enum Writes {
     Keep,
     Drop,
-}
-
-/// The database of a handler's connection type.
-#[diagnostic::on_unimplemented(
-    message = "`&mut {Self}` is not a transaction that idem can open",
-    label = "not a supported connection",
-    note = "take `&mut PgConnection`, `&mut SqliteConnection` or `&mut Transaction<'_, Db>` of sqlx",
-    note = "and enable the feature `postgres` or `sqlite` of idem-runtime"
-)]
-pub trait OnDatabase {
-    /// The database.
-    type Db: Backend;
-}
-
-#[diagnostic::do_not_recommend]
-impl<Db: Backend> OnDatabase for Transaction<'_, Db> {
-    type Db = Db;
-}
-
-/// A type as which a claim lends its transaction.
-pub trait Lent<Db: Backend> {
-    /// Lends it.
-    fn lend<'t>(transaction: &'t mut Transaction<'static, Db>) -> &'t mut Self;
-}
-
-#[diagnostic::do_not_recommend]
-impl<Db: Backend> Lent<Db> for Transaction<'static, Db> {
-    fn lend<'t>(transaction: &'t mut Self) -> &'t mut Self {
-        transaction
-    }
-}
-
-/// The connection types of a database, which a transaction dereferences to.
-macro_rules! connections {
-    ($($feature:literal: $Connection:ident, $Db:ident;)*) => {$(
-        #[cfg(feature = $feature)]
-        impl OnDatabase for sqlx::$Connection {
-            type Db = sqlx::$Db;
-        }
-
-        #[cfg(feature = $feature)]
-        impl Lent<sqlx::$Db> for sqlx::$Connection {
-            fn lend<'t>(transaction: &'t mut Transaction<'static, sqlx::$Db>) -> &'t mut Self {
-                transaction
-            }
-        }
-    )*};
-}
-
-connections! {
-    "postgres": PgConnection, Postgres;
-    "sqlite": SqliteConnection, Sqlite;
-}
-
-impl Problem {
-    /// The problem of a code, with the status that the handler chose for a mismatch.
-    pub(crate) fn of(code: Code, mismatch: Mismatch) -> Self {
-        match (code, mismatch) {
-            (Code::KeyReuse, Mismatch::BadRequest) => Self::with_status(code, StatusCode::BAD_REQUEST),
-            _ => Self::new(code),
-        }
-    }
 }

@@ -4,18 +4,20 @@
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The canonical form of a JSON text, or `None` where it is not one.
+/// Levels of nesting that have a canonical form. Each level reads its text once more, so this also bounds the time.
+const DEEPEST: usize = 128;
+
+/// The canonical form of a JSON text, or `None` where it is not one or nests deeper than 128 levels.
 ///
 /// Repeated names are kept, in their order: a text with one and a text without are two requests.
 pub(crate) fn json(text: &[u8]) -> Option<Vec<u8>> {
     let value: &RawValue = serde_json::from_slice(text).ok()?;
     let mut canonical = Vec::with_capacity(text.len());
-    write(value, &mut canonical)?;
+    write(value, DEEPEST, &mut canonical)?;
     Some(canonical)
 }
 
-/// The depth is bounded: `serde_json` refused more than 128 levels when it read the whole text.
-fn write(value: &RawValue, out: &mut Vec<u8>) -> Option<()> {
+fn write(value: &RawValue, levels: usize, out: &mut Vec<u8>) -> Option<()> {
     let text = value.get();
     match text.as_bytes().first()? {
         b'{' => {
@@ -27,7 +29,7 @@ fn write(value: &RawValue, out: &mut Vec<u8>) -> Option<()> {
                 separate(at, out);
                 out.extend_from_slice(name.get().as_bytes());
                 out.push(b':');
-                write(member, out)?;
+                write(member, levels.checked_sub(1)?, out)?;
             }
             out.push(b'}');
         }
@@ -36,7 +38,7 @@ fn write(value: &RawValue, out: &mut Vec<u8>) -> Option<()> {
             out.push(b'[');
             for (at, item) in items.into_iter().enumerate() {
                 separate(at, out);
-                write(item, out)?;
+                write(item, levels.checked_sub(1)?, out)?;
             }
             out.push(b']');
         }

@@ -271,14 +271,12 @@ async fn begin_and_look<Db: Backend>(
 /// it inside a transaction). It finishes by itself, and the transaction it returns to nobody is rolled back.
 async fn bounded<T: Send + 'static>(limit: Duration, step: impl Future<Output = T> + Send + 'static) -> Option<T> {
     let mut step = Box::pin(step);
-    match timeout(limit, &mut step).await {
-        Ok(done) => Some(done),
-        Err(_) => {
-            tracing::error!(?limit, "the idempotency store did not answer in time");
-            tokio::spawn(step);
-            None
-        }
+    if let Ok(done) = timeout(limit, &mut step).await {
+        return Some(done);
     }
+    tracing::error!(?limit, "the idempotency store did not answer in time");
+    tokio::spawn(step);
+    None
 }
 
 fn turned_by<Db: Backend>(error: &sqlx::Error) -> Turned {

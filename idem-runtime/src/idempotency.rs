@@ -70,7 +70,6 @@ impl<Db: Backend> App<Db> {
 
 impl<Db: Backend> Idempotency<Db> {
     /// Starts with every default; see [`Builder`].
-    #[must_use]
     pub fn builder(pool: Pool<Db>) -> Builder<Db> {
         Builder { pool, policy: Policy::default(), patience: Duration::from_secs(10), render: None }
     }

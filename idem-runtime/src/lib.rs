@@ -6,6 +6,7 @@ compile_error!("idem-runtime needs a database: enable its feature `postgres` or 
 mod backend;
 mod call;
 mod canonical;
+mod connection;
 mod digest;
 mod engine;
 mod error;

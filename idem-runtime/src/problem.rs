@@ -4,6 +4,8 @@
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 
+use crate::policy::Mismatch;
+
 /// What a [`Problem`] says, for programs. The text of a code never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -161,8 +163,12 @@ impl Problem {
         Self { code, status: code.status() }
     }
 
-    pub(crate) const fn with_status(code: Code, status: StatusCode) -> Self {
-        Self { code, status }
+    /// The problem of a code, with the status that the handler chose for a mismatch.
+    pub(crate) const fn of(code: Code, mismatch: Mismatch) -> Self {
+        match (code, mismatch) {
+            (Code::KeyReuse, Mismatch::BadRequest) => Self { code, status: StatusCode::BAD_REQUEST },
+            _ => Self::new(code),
+        }
     }
 
     /// What it says, for programs.

@@ -78,7 +78,9 @@ impl Tape {
             (true, [frame]) => Some(frame.clone()),
             (true, frames) => {
                 let mut whole = BytesMut::with_capacity(frames.iter().map(Bytes::len).sum());
-                frames.iter().for_each(|frame| whole.extend_from_slice(frame));
+                for frame in frames {
+                    whole.extend_from_slice(frame);
+                }
                 Some(whole.freeze())
             }
         }

@@ -1,0 +1,172 @@
+//! `Plan` to tokens, with nothing left to decide.
+//! Straight-line code whose size grows with the parameters; all that can be a function is one, in `__private`.
+
+use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
+use quote::{ToTokens as _, quote, quote_spanned};
+use syn::{Path, Type, spanned::Spanned as _};
+
+use crate::{
+    args::{Setting, Value},
+    plan::{Parameter, Plan, Returns},
+    types,
+};
+
+/// The handler that axum gets, with the user's own inside.
+pub(crate) fn expand(when: &TokenStream, plan: &Plan<'_>) -> TokenStream {
+    let root = root(plan.krate);
+    let (outer, vis, name) = (&plan.handler.outer, plan.vis, &plan.handler.sig.ident);
+    let (inner, twin) = (inner(plan), twin(&root, plan));
+    let (connection, attempt, handler) = (plan.connection, attempt(&root, plan), handler(&root, plan));
+    let (types, scope) = (extractors(plan).map(|(ty, _)| ty), scope(&root, plan));
+    let signature = quote_spanned! {Span::mixed_site()=>
+        async fn #name(call: #root::Call<<#connection as #root::OnDatabase>::Db, (#(#types,)*)>) -> #root::Response
+    };
+    let run = quote_spanned! {Span::mixed_site()=>
+        let scope = #scope;
+        let (tasks, mut attempts) = call.begin(const { &#handler }, scope);
+        #attempt
+    };
+    let body = quote_spanned! {Span::mixed_site()=> { #inner #twin #run } };
+    quote!(#when #(#outer)* #vis #signature #body)
+}
+
+/// `…::__private`, its names resolved where the user stands and never linted as the user's.
+pub(crate) fn root(krate: Option<&Path>) -> TokenStream {
+    match krate {
+        None => quote_spanned!(Span::mixed_site()=> ::idem_runtime::__private),
+        Some(path) => {
+            let path: TokenStream = path.to_token_stream().into_iter().map(unlinted).collect();
+            quote_spanned!(Span::mixed_site()=> #path::__private)
+        }
+    }
+}
+
+fn unlinted(mut token: TokenTree) -> TokenTree {
+    token.set_span(Span::mixed_site().located_at(token.span()));
+    token
+}
+
+fn extractors<'p>(plan: &'p Plan<'p>) -> impl Iterator<Item = (&'p Type, &'p Ident)> {
+    plan.parameters.iter().filter_map(|parameter| match parameter {
+        Parameter::Transaction => None,
+        Parameter::Extractor { ty, name } => Some((*ty, name)),
+    })
+}
+
+/// The user's function, token for token.
+fn inner(plan: &Plan<'_>) -> TokenStream {
+    let (attributes, signature, body) = (&plan.handler.inner, &plan.handler.sig, plan.body);
+    quote!(#(#attributes)* #signature #body)
+}
+
+/// The same extractors without the transaction, for `debug_handler` to check.
+fn twin(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
+    let Some(twin) = &plan.twin else {
+        return TokenStream::new();
+    };
+    let (attributes, name, connection) = (twin.attributes, &plan.handler.sig.ident, plan.connection);
+    let idem = twin.state.map(|state| {
+        quote_spanned!(Span::mixed_site().located_at(state)=> _: #root::Idem<<#connection as #root::OnDatabase>::Db>,)
+    });
+    let types = extractors(plan).map(|(ty, _)| ty);
+    quote_spanned! {Span::mixed_site()=>
+        const _: () = {
+            #(#attributes)*
+            async fn #name(#idem #(_: #types),*) -> #root::Response {
+                #root::never().await
+            }
+            let _ = #name;
+        };
+    }
+}
+
+/// The scope, read off the arguments before the first claim takes them.
+fn scope(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
+    let binding = &plan.scope.binding;
+    let patterns = plan.scope.patterns.iter().map(|pattern| pattern.clone().unwrap_or_else(|| quote!(_)));
+    quote_spanned! {Span::mixed_site()=> {
+        let (#(#patterns,)*) = call.arguments();
+        #root::scope_of(#binding)
+    } }
+}
+
+/// Claim, run, settle; again where the database asks for it.
+fn attempt(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
+    let name = &plan.handler.sig.ident;
+    let names: Vec<_> = extractors(plan).map(|(_, name)| name).collect();
+    let arguments = plan.parameters.iter().map(|parameter| match parameter {
+        Parameter::Transaction => quote_spanned!(Span::mixed_site()=> claim.transaction()),
+        Parameter::Extractor { name, .. } => quote!(#name),
+    });
+    let outcome = outcome(root, plan);
+    let attempt = Ident::new("attempt", Span::mixed_site().located_at(name.span()));
+    quote_spanned! {Span::mixed_site()=>
+        let #attempt = async move {
+            loop {
+                let (mut claim, (#(#names,)*)) = match attempts.claim().await {
+                    Ok(claimed) => claimed,
+                    Err(response) => return response,
+                };
+                let result = #root::caught(#name(#(#arguments),*)).await;
+                let transient = {
+                    use #root::{ByError as _, ByNothing as _};
+                    (&&#root::Probe(&result)).transient()
+                };
+                let outcome = #outcome;
+                if let Some(response) = claim.settle(outcome).await {
+                    return response;
+                }
+            }
+        };
+        tasks.run(#attempt).await
+    }
+}
+
+/// The conversion of the result, with its bound at the user's return type.
+fn outcome(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
+    match plan.returns {
+        Returns::Nothing => quote_spanned!(Span::mixed_site()=> #root::outcome(result, transient)),
+        Returns::Named(ty) => {
+            quote_spanned!(Span::mixed_site()=> #root::outcome::<#ty>(result, transient))
+        }
+        Returns::Opaque(ty) => {
+            let result = Ident::new("result", Span::mixed_site().located_at(ty.span()));
+            let _ = types::caret;
+            quote_spanned!(Span::mixed_site()=> #root::outcome(#result, transient))
+        }
+    }
+}
+
+/// What the attribute says, as a constant.
+fn handler(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
+    let operation = &plan.operation;
+    let rule = if plan.and_endpoint { "AccountAndEndpoint" } else { "Account" };
+    let rule = Ident::new(rule, Span::mixed_site());
+    let retention = plan.retention.map(|seconds| {
+        let seconds = Literal::u64_unsuffixed(seconds);
+        quote_spanned!(Span::mixed_site()=> .retention(#seconds))
+    });
+    let settings = plan.settings.iter().map(|setting| set(root, setting));
+    quote_spanned! {Span::mixed_site()=>
+        #root::Handler::new(#operation, #root::ScopeRule::#rule) #retention #(#settings)*
+    }
+}
+
+fn set(root: &TokenStream, setting: &Setting) -> TokenStream {
+    let option = Ident::new(setting.option, Span::mixed_site());
+    let value = match &setting.value {
+        Value::Variant { of, variant } => {
+            let (of, variant) = (Ident::new(of, Span::mixed_site()), Ident::new(variant, Span::mixed_site()));
+            quote_spanned!(Span::mixed_site()=> #root::#of::#variant)
+        }
+        Value::Declared(path) => {
+            quote_spanned!(Span::mixed_site()=> #root::Fingerprint::Declared(#path))
+        }
+        Value::Wait { milliseconds } => {
+            let milliseconds = Literal::u64_unsuffixed(*milliseconds);
+            quote_spanned!(Span::mixed_site()=> #root::InProgress::Wait(#root::Duration::from_millis(#milliseconds)))
+        }
+        Value::Bytes(bytes) => Literal::u64_unsuffixed(*bytes).into_token_stream(),
+    };
+    quote_spanned!(Span::mixed_site()=> .#option(#value))
+}

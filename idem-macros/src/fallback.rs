@@ -1,0 +1,45 @@
+//! The error path: the mistakes, and a stub with the right name and visibility.
+//! The stub is a handler for any state, so that the route adds no error of its own.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, format_ident, quote};
+use syn::Path;
+
+use crate::{expand::root, handler::Handler};
+
+/// A stub that stands for `handler` and keeps it nested, so that an editor still knows its body.
+pub(crate) fn stub(when: &TokenStream, krate: Option<&Path>, handler: &Handler) -> TokenStream {
+    let (outer, nested) = (&handler.outer, nested(handler));
+    let attributes = quote!(#when #(#outer)*);
+    named(&attributes, krate, &handler.vis, &handler.sig.ident, &nested)
+}
+
+/// A stub of which only the name is known.
+pub(crate) fn named(
+    attributes: &TokenStream,
+    krate: Option<&Path>,
+    vis: &impl ToTokens,
+    name: &Ident,
+    nested: &TokenStream,
+) -> TokenStream {
+    let root = root(krate);
+    let stub = quote::quote_spanned! {Span::mixed_site()=>
+        async fn #name() -> #root::Response {
+            #nested
+            #root::never().await
+        }
+    };
+    quote!(#attributes #vis #stub)
+}
+
+/// The function as written, under a name that no lint calls unused.
+fn nested(handler: &Handler) -> TokenStream {
+    let Some(body) = handler.body.as_ref().filter(|_| handler.nests) else {
+        return TokenStream::new();
+    };
+    let mut sig = handler.sig.clone();
+    sig.asyncness = sig.asyncness.or_else(|| Some(syn::token::Async(sig.fn_token.span)));
+    sig.ident = format_ident!("_{}", sig.ident, span = sig.ident.span());
+    let inner = &handler.inner;
+    quote!(#(#inner)* #sig #body)
+}

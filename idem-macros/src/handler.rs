@@ -1,0 +1,213 @@
+//! The annotated item: its attributes sorted by where they belong, visibility, signature and body.
+//! The body stays tokens, so half-typed code is reported once, by rustc.
+
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use syn::{
+    Attribute, Meta, Path, Safety, Signature, Token, Visibility,
+    parse::{ParseStream, Parser as _},
+    punctuated::Punctuated,
+};
+
+use crate::errors::Errors;
+
+/// What the attribute was put on.
+pub(crate) enum Item {
+    Handler(Box<Handler>),
+    /// A function whose signature cannot be read; its name can.
+    Named {
+        vis: TokenStream,
+        name: Ident,
+    },
+    /// No function.
+    Other(TokenStream),
+}
+
+/// A function, and which attribute belongs where.
+#[derive(Clone)]
+pub(crate) struct Handler {
+    /// Attributes that describe the item as others see it: documentation, `cfg`, lints, `utoipa::path`.
+    pub(crate) outer: Vec<Attribute>,
+    /// Attributes that rewrite the function and name its parameters, such as `instrument`.
+    pub(crate) inner: Vec<Attribute>,
+    /// axum's `debug_handler`, which wants a handler's signature.
+    pub(crate) debug: Vec<Attribute>,
+    pub(crate) vis: Visibility,
+    pub(crate) sig: Signature,
+    pub(crate) body: Option<Group>,
+    /// Whether the function would compile nested in another, as a plain `async fn`.
+    pub(crate) nests: bool,
+}
+
+enum Place {
+    Outer,
+    Inner,
+    Debug,
+    Ours,
+}
+
+/// Reads the item; what is wrong with it as a function goes to `errors`.
+pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Item {
+    let whole = item.clone();
+    let read = |input: ParseStream<'_>| {
+        let attributes = input.call(Attribute::parse_outer)?;
+        let vis: Visibility = input.parse()?;
+        if !is_function(input) {
+            let span = input.cursor().token_tree().map_or_else(Span::call_site, |(token, _)| token.span());
+            input.parse::<TokenStream>()?;
+            errors.at(span, "`#[idempotent]` goes on an `async fn`");
+            return Ok(Item::Other(whole.clone()));
+        }
+        let sig: Signature = input.parse()?;
+        let rest: TokenStream = input.parse()?;
+        Ok(Item::Handler(Box::new(handler(attributes, vis, sig, rest, errors))))
+    };
+    match read.parse2(item) {
+        Ok(item) => item,
+        Err(error) => {
+            errors.push(error);
+            named(whole)
+        }
+    }
+}
+
+fn is_function(input: ParseStream<'_>) -> bool {
+    let ahead = input.fork();
+    let qualifiers = (|| {
+        ahead.parse::<Option<Token![const]>>()?;
+        ahead.parse::<Option<Token![async]>>()?;
+        ahead.parse::<Option<Token![unsafe]>>()?;
+        ahead.parse::<Option<syn::Abi>>()
+    })();
+    qualifiers.is_ok() && ahead.peek(Token![fn])
+}
+
+fn handler(
+    attributes: Vec<Attribute>,
+    vis: Visibility,
+    sig: Signature,
+    rest: TokenStream,
+    errors: &mut Errors,
+) -> Handler {
+    let (mut outer, mut inner, mut debug) = (Vec::new(), Vec::new(), Vec::new());
+    for attribute in attributes.into_iter().flat_map(singly) {
+        match place(&attribute) {
+            Place::Outer => outer.push(attribute),
+            Place::Inner => inner.push(attribute),
+            Place::Debug => debug.push(attribute),
+            Place::Ours => errors.on(&attribute, "`#[idempotent]` is given twice, keep one of them"),
+        }
+    }
+    let body = match rest.clone().into_iter().next() {
+        Some(TokenTree::Group(body)) => Some(body),
+        _ => {
+            errors.on(or_name(rest, &sig), "a handler needs a body in braces");
+            None
+        }
+    };
+    let nests = check(&sig, errors) && body.is_some();
+    Handler { outer, inner, debug, vis, sig, body, nests }
+}
+
+fn or_name(rest: TokenStream, sig: &Signature) -> TokenStream {
+    if rest.is_empty() { sig.ident.to_token_stream() } else { rest }
+}
+
+/// What a handler's signature may not have. Says whether the function can be nested all the same.
+fn check(sig: &Signature, errors: &mut Errors) -> bool {
+    let mut nests = true;
+    if let Some(token) = &sig.constness {
+        errors.on(token, "a handler cannot be `const`, leave it out");
+        nests = false;
+    }
+    if let Safety::Unsafe(token) = &sig.safety {
+        errors.on(token, "a handler cannot be `unsafe`, leave it out");
+        nests = false;
+    }
+    if let Some(token) = &sig.abi {
+        errors.on(token, "a handler cannot be `extern`, leave it out");
+        nests = false;
+    }
+    if sig.asyncness.is_none() {
+        errors.on(sig.fn_token, "a handler is asynchronous: write `async fn`");
+    }
+    if sig.generics.lt_token.is_some() {
+        errors.on(&sig.generics, "a handler cannot be generic: write the types it is used with");
+    }
+    if let Some(clause) = &sig.generics.where_clause {
+        errors.on(clause, "a handler cannot have a `where` clause: write the types it is used with");
+    }
+    if let Some(receiver) = sig.receiver() {
+        errors.on(receiver, "a handler is a free function: take what it needs by an extractor such as `State<…>`");
+        nests = false;
+    }
+    if let Some(dots) = &sig.variadic {
+        errors.on(dots, "a handler cannot be variadic, leave the dots out");
+        nests = false;
+    }
+    nests
+}
+
+/// `#[cfg_attr(p, a, b)]` as `#[cfg_attr(p, a)] #[cfg_attr(p, b)]`: each may belong elsewhere.
+fn singly(attribute: Attribute) -> Vec<Attribute> {
+    match conditional(&attribute) {
+        Some((predicate, metas)) if metas.len() > 1 => metas
+            .into_iter()
+            .map(|meta| {
+                let mut one = attribute.clone();
+                if let Meta::List(list) = &mut one.meta {
+                    list.tokens = quote!(#predicate, #meta);
+                }
+                one
+            })
+            .collect(),
+        _ => vec![attribute],
+    }
+}
+
+/// The predicate and the attributes of a `cfg_attr`.
+fn conditional(attribute: &Attribute) -> Option<(Meta, Vec<Meta>)> {
+    if !attribute.path().is_ident("cfg_attr") {
+        return None;
+    }
+    let all = attribute.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated).ok()?;
+    let mut all = all.into_iter();
+    Some((all.next()?, all.collect()))
+}
+
+fn place(attribute: &Attribute) -> Place {
+    match conditional(attribute) {
+        Some((_, metas)) => metas.first().map_or(Place::Outer, |meta| place_of(meta.path())),
+        None => place_of(attribute.path()),
+    }
+}
+
+fn place_of(path: &Path) -> Place {
+    let last = path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
+    match last.as_str() {
+        "doc" | "cfg" | "allow" | "expect" | "warn" | "deny" | "forbid" | "deprecated" | "must_use" | "path" => {
+            Place::Outer
+        }
+        "debug_handler" => Place::Debug,
+        "idempotent" => Place::Ours,
+        _ => Place::Inner,
+    }
+}
+
+/// The visibility and name of a function that cannot be read further.
+fn named(item: TokenStream) -> Item {
+    let tokens: Vec<_> = item.clone().into_iter().collect();
+    let is = |token: &TokenTree, word: &str| matches!(token, TokenTree::Ident(ident) if ident == word);
+    let name = tokens.windows(2).find_map(|pair| match pair {
+        [keyword, TokenTree::Ident(name)] if is(keyword, "fn") => Some(name.clone()),
+        _ => None,
+    });
+    let vis = tokens.iter().skip_while(|token| !is(token, "pub")).take_while(|token| {
+        is(token, "pub")
+            || matches!(token, TokenTree::Group(group) if group.delimiter() == proc_macro2::Delimiter::Parenthesis)
+    });
+    match name {
+        Some(name) => Item::Named { vis: vis.cloned().collect(), name },
+        None => Item::Other(item),
+    }
+}

@@ -1,0 +1,301 @@
+//! The value of each option, read and checked on its own.
+//! Every refusal says what to write instead.
+
+use quote::quote;
+use syn::{
+    Ident, LitInt, LitStr, Path, Result, Token, ext::IdentExt as _, parse::ParseStream, punctuated::Punctuated, token,
+};
+
+use crate::{
+    args::{Args, RetentionArg, ScopeArg, Value},
+    errors::listed,
+    values::{BYTES, Fault, LONG, SHORT, total},
+};
+
+/// The options whose value is one word, the type they set, and each word's variant.
+const WORDS: &[(&str, &str, &[(&str, &str)])] = &[
+    ("key", "KeyPresence", &[("optional", "Optional"), ("required", "Required")]),
+    ("key_format", "KeyFormat", &[("any", "Any"), ("quoted", "Quoted"), ("ulid", "Ulid"), ("uuid", "Uuid")]),
+    ("mismatch", "Mismatch", &[("400", "BadRequest"), ("422", "Unprocessable")]),
+    ("on_server_error", "OnServerError", &[("release", "Release"), ("store", "Store")]),
+    ("set_cookie", "SetCookie", &[("drop", "Drop"), ("replay", "Replay")]),
+];
+
+const LEVELS: &[(&str, &str)] =
+    &[("read committed", "ReadCommitted"), ("repeatable read", "RepeatableRead"), ("serializable", "Serializable")];
+
+const LONGEST_WAIT: u64 = 3_600_000;
+const LONGEST_RETENTION: u64 = 36_500 * 86_400;
+
+/// How an option is written, for a reader who wrote it otherwise.
+pub(crate) fn form(name: &str) -> String {
+    let written = match name {
+        "allow" => "write `allow(pool)`, `allow(short_retention)` or both, with a comma between",
+        "crate" => "write a path from the root, such as `crate = ::my_idem` or `crate = crate::idem`",
+        "fingerprint" => "write `fingerprint = bytes`, `fingerprint = json` or the path of a function",
+        "in_progress" => "write `in_progress = reject` or `in_progress = wait(\"5s\")`",
+        "isolation" => {
+            "write `isolation = \"read committed\"`, `isolation = \"repeatable read\"` or \
+             `isolation = \"serializable\"`"
+        }
+        "max_response" => "write a number of bytes, or a string such as `max_response = \"64KiB\"`",
+        "methods" => "write `methods = [PATCH]`, `methods = [POST]` or `methods = [PATCH, POST]`",
+        "operation" => "write a name in quotes, such as `operation = \"payment\"`",
+        "retention" => "write a length of time in quotes, such as `retention = \"24h\"`",
+        "scope" => "write a parameter's name: `scope = account` or `scope = (account, endpoint)`",
+        _ => {
+            let words = WORDS.iter().find(|(option, ..)| *option == name).map_or(&[][..], |found| found.2);
+            let forms: Vec<_> = words.iter().map(|(word, _)| format!("`{name} = {word}`")).collect();
+            return format!("write {}", forms.join(" or "));
+        }
+    };
+    written.to_owned()
+}
+
+/// The next token is of the wrong kind.
+fn wrong_kind(name: &str, input: ParseStream<'_>) -> syn::Error {
+    let wrong = input.cursor().token_tree().map_or_else(|| input.span(), |(token, _)| token.span());
+    syn::Error::new(wrong, format!("not a value of `{name}`: {}", form(name)))
+}
+
+fn literal(name: &str, input: ParseStream<'_>) -> Result<LitStr> {
+    if input.peek(LitStr) { input.parse() } else { Err(wrong_kind(name, input)) }
+}
+
+/// A word out of the option's own list; a number counts as one.
+pub(crate) fn word(name: &'static str, input: ParseStream<'_>) -> Result<Value> {
+    let Some((_, of, words)) = WORDS.iter().find(|(option, ..)| *option == name) else {
+        return Err(wrong_kind(name, input));
+    };
+    let (typed, span) = if input.peek(LitInt) {
+        let number: LitInt = input.parse()?;
+        (number.to_string(), number.span())
+    } else if input.peek(Ident::peek_any) {
+        let word = input.call(Ident::parse_any)?;
+        (word.to_string(), word.span())
+    } else {
+        return Err(wrong_kind(name, input));
+    };
+    match words.iter().find(|(word, _)| *word == typed) {
+        Some((_, variant)) => Ok(Value::Variant { of, variant }),
+        None => Err(syn::Error::new(span, format!("not a value of `{name}`: {}", form(name)))),
+    }
+}
+
+pub(crate) fn scope(input: ParseStream<'_>) -> Result<ScopeArg> {
+    if input.peek(token::Paren) {
+        let inside;
+        let parentheses = syn::parenthesized!(inside in input);
+        let names = Punctuated::<Ident, Token![,]>::parse_terminated_with(&inside, Ident::parse_any)
+            .map_err(|error| syn::Error::new(error.span(), format!("not a value of `scope`: {}", form("scope"))))?;
+        return match (names.len(), names.first(), names.last()) {
+            (2, Some(parameter), Some(endpoint)) if endpoint == "endpoint" => {
+                Ok(ScopeArg { parameter: parameter.clone(), and_endpoint: true })
+            }
+            (2, _, Some(other)) => Err(syn::Error::new(
+                other.span(),
+                "the second part of `scope` is `endpoint`: write `scope = (account, endpoint)`",
+            )),
+            _ => Err(syn::Error::new(parentheses.span.join(), format!("not a value of `scope`: {}", form("scope")))),
+        };
+    }
+    if !input.peek(Ident::peek_any) {
+        return Err(wrong_kind("scope", input));
+    }
+    Ok(ScopeArg { parameter: input.call(Ident::parse_any)?, and_endpoint: false })
+}
+
+pub(crate) fn operation(input: ParseStream<'_>) -> Result<String> {
+    let name = literal("operation", input)?;
+    let text = name.value();
+    if (1..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        Ok(text)
+    } else {
+        Err(syn::Error::new(
+            name.span(),
+            "`operation` is a name of 1 to 128 visible ASCII characters, such as `operation = \"payment\"`",
+        ))
+    }
+}
+
+pub(crate) fn retention(input: ParseStream<'_>) -> Result<RetentionArg> {
+    let literal = literal("retention", input)?;
+    let refuse = |message: &str| Err(syn::Error::new(literal.span(), message));
+    match total(&literal.value(), LONG).map(|milliseconds| milliseconds / 1_000) {
+        Ok(0) => refuse("a `retention` of zero protects nothing: write `retention = \"24h\"` or longer"),
+        Ok(seconds) if seconds <= LONGEST_RETENTION => Ok(RetentionArg { seconds, span: literal.span() }),
+        Ok(_) | Err(Fault::Huge) => refuse("`retention` is at most 36500 days: write `retention = \"36500d\"` or less"),
+        Err(Fault::Unreadable) => {
+            refuse("`retention` is a length of time in d, h, m and s: write `\"24h\"`, `\"30d\"` or `\"1d12h\"`")
+        }
+    }
+}
+
+pub(crate) fn isolation(input: ParseStream<'_>) -> Result<Value> {
+    let literal = literal("isolation", input)?;
+    let typed = literal.value().to_ascii_lowercase();
+    match LEVELS.iter().find(|(level, _)| *level == typed) {
+        Some((_, variant)) => Ok(Value::Variant { of: "Isolation", variant }),
+        None => Err(syn::Error::new(literal.span(), format!("not a value of `isolation`: {}", form("isolation")))),
+    }
+}
+
+pub(crate) fn fingerprint(input: ParseStream<'_>) -> Result<Value> {
+    if !(input.peek(Ident::peek_any) || input.peek(Token![::])) {
+        return Err(wrong_kind("fingerprint", input));
+    }
+    let path: Path = input.parse()?;
+    Ok(match path.get_ident().map(ToString::to_string).as_deref() {
+        Some("bytes") => Value::Variant { of: "Fingerprint", variant: "Bytes" },
+        Some("json") => Value::Variant { of: "Fingerprint", variant: "Json" },
+        _ => Value::Declared(path),
+    })
+}
+
+pub(crate) fn in_progress(input: ParseStream<'_>) -> Result<Value> {
+    let wrong = wrong_kind("in_progress", input);
+    let word = input.call(Ident::parse_any).map_err(|_| wrong.clone())?;
+    if word == "reject" {
+        return Ok(Value::Variant { of: "InProgress", variant: "Reject" });
+    }
+    if word != "wait" || !input.peek(token::Paren) {
+        return Err(wrong);
+    }
+    let inside;
+    let parentheses = syn::parenthesized!(inside in input);
+    let Ok(literal) = inside.parse::<LitStr>() else {
+        let span = if inside.is_empty() { parentheses.span.join() } else { inside.span() };
+        return Err(syn::Error::new(span, "`wait` takes a length of time in quotes, such as `wait(\"5s\")`"));
+    };
+    if !inside.is_empty() {
+        return Err(inside.error("`wait` takes one length of time, such as `wait(\"5s\")`"));
+    }
+    match total(&literal.value(), SHORT) {
+        Ok(milliseconds @ 1..=LONGEST_WAIT) => Ok(Value::Wait { milliseconds }),
+        Ok(0) => Err(syn::Error::new(literal.span(), "a `wait` of zero is a `reject`: write `in_progress = reject`")),
+        Ok(_) | Err(Fault::Huge) => Err(syn::Error::new(literal.span(), "a `wait` is at most `\"1h\"`")),
+        Err(Fault::Unreadable) => Err(syn::Error::new(
+            literal.span(),
+            "a `wait` is a length of time in h, m, ms and s: write `\"5s\"`, `\"250ms\"` or `\"1m30s\"`",
+        )),
+    }
+}
+
+pub(crate) fn max_response(input: ParseStream<'_>) -> Result<Value> {
+    let (size, span) = if input.peek(LitInt) {
+        let number: LitInt = input.parse()?;
+        let size = if number.suffix().is_empty() {
+            number.base10_parse().map_err(|_| Fault::Huge)
+        } else {
+            Err(Fault::Unreadable)
+        };
+        (size, number.span())
+    } else {
+        let text = literal("max_response", input)?;
+        (total(&text.value(), BYTES), text.span())
+    };
+    match size {
+        Ok(0) => Err(syn::Error::new(span, "`max_response` is at least one byte")),
+        // What a 32-bit machine can count.
+        Ok(bytes) if u32::try_from(bytes).is_ok() => Ok(Value::Bytes(bytes)),
+        Ok(_) | Err(Fault::Huge) => Err(syn::Error::new(span, "`max_response` is less than 4096 MiB")),
+        Err(Fault::Unreadable) => Err(syn::Error::new(
+            span,
+            format!(
+                "`max_response` is a whole number of bytes or, in quotes, of {}: {}",
+                listed(&BYTES.iter().map(|(unit, _)| unit).collect::<Vec<_>>()),
+                form("max_response")
+            ),
+        )),
+    }
+}
+
+pub(crate) fn methods(input: ParseStream<'_>) -> Result<Value> {
+    if !input.peek(token::Bracket) {
+        return Err(wrong_kind("methods", input));
+    }
+    let inside;
+    let brackets = syn::bracketed!(inside in input);
+    let (mut post, mut patch) = (false, false);
+    while !inside.is_empty() {
+        let Ok(method) = inside.call(Ident::parse_any) else {
+            return Err(wrong_kind("methods", &inside));
+        };
+        match method.to_string().as_str() {
+            "POST" if !post => post = true,
+            "PATCH" if !patch => patch = true,
+            twice @ ("POST" | "PATCH") => {
+                return Err(syn::Error::new(method.span(), format!("`{twice}` is given twice, keep one of them")));
+            }
+            free @ ("GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE") => {
+                return Err(syn::Error::new(
+                    method.span(),
+                    format!(
+                        "`{free}` is idempotent by definition (RFC 9110), a key sent with it is ignored: \
+                             `methods` takes `PATCH` and `POST`"
+                    ),
+                ));
+            }
+            _ => {
+                return Err(syn::Error::new(method.span(), format!("not a value of `methods`: {}", form("methods"))));
+            }
+        }
+        if !inside.is_empty() {
+            inside.parse::<Token![,]>()?;
+        }
+    }
+    let variant = match (post, patch) {
+        (true, true) => "PostAndPatch",
+        (true, false) => "Post",
+        (false, true) => "Patch",
+        (false, false) => {
+            return Err(syn::Error::new(brackets.span.join(), format!("`methods` is empty: {}", form("methods"))));
+        }
+    };
+    Ok(Value::Variant { of: "Methods", variant })
+}
+
+pub(crate) fn allow(key: &Ident, input: ParseStream<'_>, args: &mut Args) -> Result<()> {
+    if !input.peek(token::Paren) {
+        return Err(syn::Error::new(key.span(), format!("`allow` takes its list in parentheses: {}", form("allow"))));
+    }
+    let inside;
+    let parentheses = syn::parenthesized!(inside in input);
+    if inside.is_empty() {
+        return Err(syn::Error::new(parentheses.span.join(), format!("`allow` is empty: {}", form("allow"))));
+    }
+    while !inside.is_empty() {
+        let Ok(what) = inside.call(Ident::parse_any) else {
+            return Err(wrong_kind("allow", &inside));
+        };
+        let given = match what.to_string().as_str() {
+            "pool" => &mut args.pool_allowed,
+            "short_retention" => &mut args.short_retention_allowed,
+            _ => {
+                return Err(syn::Error::new(what.span(), format!("not a value of `allow`: {}", form("allow"))));
+            }
+        };
+        if std::mem::replace(given, true) {
+            return Err(syn::Error::new(what.span(), format!("`{what}` is given twice, keep one of them")));
+        }
+        if !inside.is_empty() {
+            inside.parse::<Token![,]>()?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn crate_path(input: ParseStream<'_>) -> Result<Path> {
+    let Ok(path) = input.call(Path::parse_mod_style) else {
+        return Err(wrong_kind("crate", input));
+    };
+    let first = path.segments.first().map(|segment| segment.ident.to_string());
+    if path.leading_colon.is_some() || matches!(first.as_deref(), Some("crate" | "$crate")) {
+        return Ok(path);
+    }
+    let written = quote!(#path).to_string().replace(' ', "");
+    Err(syn::Error::new_spanned(
+        &path,
+        format!("`crate` is a path from the root: write `crate = ::{written}` or `crate = crate::{written}`"),
+    ))
+}

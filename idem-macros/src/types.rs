@@ -1,0 +1,95 @@
+//! What a parameter's type is, as far as its tokens tell: a transaction, a pool, a body extractor.
+//! Names only: an alias hides from this, and is left to rustc.
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{GenericArgument, Ident, PathArguments, PathSegment, Type, spanned::Spanned as _};
+
+/// Extractors that read the request's body, so that nothing can be extracted after them.
+const BODIES: &[&str] = &["Body", "Bytes", "Form", "Json", "Multipart", "RawForm", "Request", "String"];
+
+const CONNECTIONS: &[&str] =
+    &["AnyConnection", "MySqlConnection", "PgConnection", "PoolConnection", "SqliteConnection", "Transaction"];
+
+const POOLS: &[&str] = &["AnyPool", "MySqlPool", "PgPool", "Pool", "SqlitePool"];
+
+/// Types of the language that no request gives.
+const PLAIN: &[&str] = &[
+    "bool", "char", "f32", "f64", "i128", "i16", "i32", "i64", "i8", "isize", "str", "u128", "u16", "u32", "u64", "u8",
+    "usize",
+];
+
+pub(crate) fn is_connection(ty: &Type) -> bool {
+    last(ty).is_some_and(|segment| CONNECTIONS.iter().any(|name| segment.ident == name))
+}
+
+pub(crate) fn is_plain(ty: &Type) -> bool {
+    matches!(ty, Type::Path(path) if PLAIN.iter().any(|name| path.path.is_ident(name)))
+}
+
+/// The body extractor that `ty` is, also inside an `Option` or a `Result`.
+pub(crate) fn body_extractor(ty: &Type) -> Option<&Ident> {
+    let segment = last(ty)?;
+    if segment.ident == "Option" || segment.ident == "Result" {
+        return body_extractor(arguments(segment).next()?);
+    }
+    BODIES.iter().any(|name| segment.ident == name).then_some(&segment.ident)
+}
+
+/// The name of a pool, wherever in `ty` it stands.
+pub(crate) fn pool(ty: &Type) -> Option<Ident> {
+    find(ty.to_token_stream(), &|ident| POOLS.iter().any(|name| ident == name))
+}
+
+/// The `impl` of an `impl Trait`, wherever in `ty` it stands.
+pub(crate) fn impl_trait(ty: &Type) -> Option<Ident> {
+    find(ty.to_token_stream(), &|ident| ident == "impl")
+}
+
+fn find(tokens: TokenStream, wanted: &dyn Fn(&Ident) -> bool) -> Option<Ident> {
+    tokens.into_iter().find_map(|token| match token {
+        TokenTree::Ident(ident) if wanted(&ident) => Some(ident),
+        TokenTree::Group(group) => find(group.stream(), wanted),
+        _ => None,
+    })
+}
+
+/// The state's type, of a `State<…>`.
+pub(crate) fn state(ty: &Type) -> Option<&Type> {
+    last(ty).filter(|segment| segment.ident == "State").and_then(only_argument)
+}
+
+/// The one type between a type's angle brackets.
+pub(crate) fn argument(ty: &Type) -> Option<&Type> {
+    last(ty).and_then(only_argument)
+}
+
+/// Where a message about `ty` has its caret: the name in it.
+pub(crate) fn caret(ty: &Type) -> Span {
+    last(ty).map_or_else(|| ty.span(), |segment| segment.ident.span())
+}
+
+fn last(ty: &Type) -> Option<&PathSegment> {
+    match ty {
+        Type::Path(path) => path.path.segments.last(),
+        Type::Group(group) => last(&group.elem),
+        Type::Paren(paren) => last(&paren.elem),
+        _ => None,
+    }
+}
+
+fn only_argument(segment: &PathSegment) -> Option<&Type> {
+    let mut all = arguments(segment);
+    all.next().filter(|_| all.next().is_none())
+}
+
+fn arguments(segment: &PathSegment) -> impl Iterator<Item = &Type> {
+    let written = match &segment.arguments {
+        PathArguments::AngleBracketed(written) => Some(written.args.iter()),
+        _ => None,
+    };
+    written.into_iter().flatten().filter_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
+}
