@@ -19,7 +19,7 @@ const REWIND: &str = "ROLLBACK TO idem_claim";
 const RELEASE: &str = "RELEASE idem_claim";
 
 /// The savepoint is released here because only its own transaction has it: after the handler's COMMIT it is gone.
-/// The parameters count from 1 in each statement, and the first has none.
+/// What was written is read off the returned row, because SQLite counts changes across the two statements.
 const RECORD: &str = "\
     RELEASE idem_claim; \
     INSERT INTO idem_records AS r \
@@ -31,7 +31,8 @@ const RECORD: &str = "\
         operation = excluded.operation, fingerprint = excluded.fingerprint, format = excluded.format, \
         status = excluded.status, headers = excluded.headers, body = excluded.body, \
         created_at = excluded.created_at, expires_at = excluded.expires_at \
-     WHERE r.expires_at <= excluded.created_at";
+     WHERE r.expires_at <= excluded.created_at \
+    RETURNING true";
 
 const PRUNE: &str = "\
     DELETE FROM idem_records WHERE id IN ( \
@@ -95,11 +96,11 @@ impl Backend for Sqlite {
             .bind(record.headers)
             .bind(&record.body[..])
             .bind(wanted.retention.as_secs())
-            .execute(&mut *connection)
+            .fetch_optional(&mut *connection)
             .await;
         match written {
-            Ok(written) if written.rows_affected() == 1 => Ok(Written::Yes),
-            Ok(_) => Ok(Written::Lost),
+            Ok(Some(_)) => Ok(Written::Yes),
+            Ok(None) => Ok(Written::Lost),
             // Either there is no savepoint to release, or the insert's own statement is at fault.
             Err(error) if primary(&error) == Some(SQLITE_ERROR) => match Self::rewind(connection).await? {
                 Written::Ended => Ok(Written::Ended),
