@@ -3,7 +3,7 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use sqlx::{Pool, SqlSafeStr, Transaction, pool::PoolConnection};
+use sqlx::{Pool, Transaction, pool::PoolConnection};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     running::{Presence, Running},
 };
 
-/// Looks at a key that end without an answer (a lost race under a strict isolation level) before giving up.
+/// Looks at a key that may end without an answer (a race lost by a hair) before giving up.
 const MOST_LOOKS: u32 = 20;
 
 /// How long until the next look while a twin runs in another process; doubled each time, up to the second.
@@ -85,7 +85,7 @@ enum Seen<Db: Backend> {
     Claimed(Claim<Db>),
     Completed(Record),
     Running(Twin),
-    /// A strict isolation level hid what was committed a moment ago.
+    /// Neither: look again.
     Nothing,
 }
 
@@ -117,7 +117,7 @@ impl<Db: Backend> Engine<Db> {
     /// Opens a transaction that holds no key.
     pub(crate) async fn open(&self, isolation: Option<Isolation>) -> Result<Claim<Db>, Turned> {
         let connection = self.connection().await?;
-        let begun = begin(connection, Db::begin_unkeyed(isolation));
+        let begun = Transaction::begin(connection, Some(Db::begin(isolation, None)));
         let transaction = bounded(self.patience, begun).await.ok_or(Turned::Unavailable)?;
         let transaction = transaction.map_err(|error| turned_by::<Db>(&error))?;
         Ok(Claim { transaction, held: None, patience: self.patience })
@@ -144,13 +144,17 @@ impl<Db: Backend> Engine<Db> {
                 bounded(self.patience, Db::discard(transaction)).await;
                 Err(Turned::Unavailable)
             }
-            Ok((transaction, Look::Completed(record))) => {
+            Ok((transaction, look)) => {
                 bounded(self.patience, roll_back(transaction)).await;
-                Ok(Seen::Completed(record))
-            }
-            Ok((transaction, Look::Running(twin))) => {
-                bounded(self.patience, roll_back(transaction)).await;
-                Ok(Seen::Running(twin))
+                match look {
+                    Look::Completed(record) => Ok(Seen::Completed(record)),
+                    Look::Running(twin) => Ok(Seen::Running(twin)),
+                    Look::NotPermitted => {
+                        tracing::error!("the table `idem_records` may not be written");
+                        Err(Turned::Schema)
+                    }
+                    _ => Ok(Seen::Nothing),
+                }
             }
             Err(error) if Db::fault(&error) == Fault::Transient => Ok(Seen::Nothing),
             Err(error) => Err(turned_by::<Db>(&error)),
@@ -248,19 +252,12 @@ async fn commit<Db: Backend>(patience: Duration, transaction: Transaction<'stati
     }
 }
 
-async fn begin<Db: Backend>(
-    connection: PoolConnection<Db>,
-    statement: &'static str,
-) -> Result<Transaction<'static, Db>, sqlx::Error> {
-    Transaction::begin(connection, Some(statement.into_sql_str())).await
-}
-
 async fn begin_and_look<Db: Backend>(
     connection: PoolConnection<Db>,
     isolation: Option<Isolation>,
     wanted: Wanted,
 ) -> Result<(Transaction<'static, Db>, Look<Db::Token>), sqlx::Error> {
-    let mut transaction = begin(connection, Db::begin(isolation)).await?;
+    let mut transaction = Transaction::begin(connection, Some(Db::begin(isolation, Some(&wanted)))).await?;
     let look = Db::claim(&mut transaction, &wanted).await?;
     Ok((transaction, look))
 }

@@ -3,7 +3,7 @@
 
 use std::future::Future;
 
-use sqlx::{Database, Pool, Transaction};
+use sqlx::{Database, Pool, SqlStr, Transaction};
 
 use crate::{
     digest::Digest,
@@ -39,8 +39,12 @@ pub enum Look<Token> {
     Completed(Record),
     /// Another transaction that is still open holds the key.
     Running(Twin),
+    /// The look came too early or too late: look again.
+    Nothing,
     /// The database accepts no writes.
     ReadOnly,
+    /// The table accepts no writes of ours.
+    NotPermitted,
 }
 
 /// What the holder of a key runs, as seen by a request that lost to it.
@@ -84,15 +88,12 @@ pub trait Backend: Database + Sized {
     #[doc(hidden)]
     type Token: Send + Sync + 'static;
 
-    /// The statement that opens a transaction for a claim.
+    /// What opens a transaction, and does what must come before the claim's first look. Leaves a savepoint: the handler's
+    /// writes are undone to it, and it tells that the transaction is still the one that was opened.
     #[doc(hidden)]
-    fn begin(isolation: Option<Isolation>) -> &'static str;
+    fn begin(isolation: Option<Isolation>, wanted: Option<&Wanted>) -> SqlStr;
 
-    /// The statements that open a transaction without a key, with the savepoint that a claim would leave.
-    #[doc(hidden)]
-    fn begin_unkeyed(isolation: Option<Isolation>) -> &'static str;
-
-    /// Takes the key, or tells who has it. Leaves a savepoint behind the claim.
+    /// Takes the key, or tells who has it.
     #[doc(hidden)]
     fn claim(
         connection: &mut Self::Connection,

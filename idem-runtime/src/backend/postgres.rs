@@ -1,7 +1,9 @@
 //! PostgreSQL: the key is claimed by an advisory transaction lock, the record written by one insert at the end.
-//! The claim itself is a function, `idem_claim_v1`; why it is one stands beside it in `migrations/postgres`.
+//! Nothing is kept in a session, so a pooler in transaction mode may stand in between.
 
-use sqlx::{AssertSqlSafe, Executor, PgConnection, PgPool, Postgres, Row, Transaction, postgres::PgRow};
+use sqlx::{
+    AssertSqlSafe, Executor, PgConnection, PgPool, Postgres, Row, SqlSafeStr, SqlStr, Transaction, postgres::PgRow,
+};
 
 use super::{Backend, Fault, Look, Twin, Wanted, Written, code, expect_version, is_transient};
 use crate::{digest::Digest, error::Error, policy::Isolation, record::Record};
@@ -10,6 +12,38 @@ const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/postgres/0001_reco
 
 /// Serializes migrations of several processes: the number is "idem" in ASCII.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(1768187245)";
+
+const SAVEPOINT: &str = "SAVEPOINT idem_claim";
+
+/// The transaction identifier names the claim's transaction at its end; a replay needs none and is not given one.
+const LOOK: &str = "\
+    SELECT r.fingerprint, r.format, r.status, r.headers, r.body, lock.held, \
+           CASE WHEN r.id IS NULL AND lock.held AND writable THEN pg_current_xact_id()::text END AS transaction_id, \
+           current_setting('transaction_isolation') <> 'read committed' AS strict, \
+           writable, \
+           has_table_privilege('idem_records', 'INSERT') AND has_table_privilege('idem_records', 'UPDATE') AS permitted \
+      FROM (SELECT current_setting('idem.key_lock')::boolean AS held, \
+                   NOT current_setting('transaction_read_only')::boolean AS writable) AS lock \
+      LEFT JOIN idem_records AS r ON r.id = $1 AND r.expires_at > clock_timestamp()";
+
+/// The snapshot of a strict isolation level is older than the lock, and hides a record that was committed in between.
+/// Writing where it would stand turns that into a serialization failure, before the body.
+const REACH_PAST_SNAPSHOT: &str = "\
+    INSERT INTO idem_records (id, operation, fingerprint, format, status, headers, body, created_at, expires_at) \
+    VALUES ($1, '', '', 0, 0, '', '', '-infinity', '-infinity') \
+    ON CONFLICT (id) DO UPDATE SET expires_at = '-infinity'";
+
+/// Whether the holder of the key lock (`$1`) has the request lock (`$2`) too; no row if nobody holds the key any more.
+/// One scan of `pg_locks`, because two would not be of one instant.
+const HOLDER: &str = "\
+    SELECT bool_or(l.number = $2) \
+      FROM (SELECT pid, mode, (classid::bigint << 32) | objid::bigint AS number \
+              FROM pg_locks \
+             WHERE locktype = 'advisory' AND granted AND objsubid = 1 \
+               AND database = (SELECT oid FROM pg_database WHERE datname = current_database())) AS l \
+     WHERE l.number IN ($1, $2) \
+     GROUP BY l.pid \
+    HAVING bool_or(l.number = $1 AND l.mode = 'ExclusiveLock')";
 
 const REWIND: &str = "ROLLBACK TO SAVEPOINT idem_claim";
 const RELEASE: &str = "RELEASE SAVEPOINT idem_claim";
@@ -39,12 +73,11 @@ const PRUNE: &str = "\
 
 const VERSION: &str = "SELECT max(version) FROM idem_schema";
 
-/// The column types that the guarantees rest on: a key compared as bytes, a body stored as bytes; and the function.
+/// The column types that the guarantees rest on: a key compared as bytes, a body stored as bytes.
 const SCHEMA_AS_MADE: &str = "\
-    SELECT to_regprocedure('idem_claim_v1(bigint, bigint, bytea)') IS NOT NULL \
-       AND count(*) FILTER (WHERE atttypid = 'bytea'::regtype) = 4 \
-      FROM pg_attribute \
-     WHERE attrelid = to_regclass('idem_records') AND attname IN ('id', 'fingerprint', 'headers', 'body')";
+    SELECT count(*) = 4 FROM pg_attribute \
+     WHERE attrelid = to_regclass('idem_records') AND atttypid = 'bytea'::regtype \
+       AND attname IN ('id', 'fingerprint', 'headers', 'body')";
 
 /// The transaction's identifier, as `pg_current_xact_id` gave it to the claim.
 #[derive(Debug)]
@@ -53,34 +86,51 @@ pub struct TransactionId(String);
 impl Backend for Postgres {
     type Token = TransactionId;
 
-    fn begin(isolation: Option<Isolation>) -> &'static str {
-        match isolation {
+    /// What BEGIN is sent with, in one message, which costs no round trip of its own. Only the simple protocol carries more
+    /// than one statement, and it binds nothing: what is formatted in are the two locks, which are integers.
+    ///
+    /// Every attempt holds both locks until its transaction ends. The request lock is shared and taken first, so whoever
+    /// finds the key lock taken can read in `pg_locks` which request its holder runs. The answer of the key lock waits in a
+    /// transaction-local setting for `LOOK`, which must be a statement of its own: its snapshot is then younger than the lock,
+    /// and cannot miss a record that was committed just before the lock was free.
+    ///
+    /// The savepoint comes after the locks, because rolling back to it must not give them up.
+    fn begin(isolation: Option<Isolation>, wanted: Option<&Wanted>) -> SqlStr {
+        let begin = match isolation {
             None => "BEGIN",
             Some(Isolation::ReadCommitted) => "BEGIN ISOLATION LEVEL READ COMMITTED",
             Some(Isolation::RepeatableRead) => "BEGIN ISOLATION LEVEL REPEATABLE READ",
             Some(Isolation::Serializable) => "BEGIN ISOLATION LEVEL SERIALIZABLE",
-        }
-    }
-
-    fn begin_unkeyed(isolation: Option<Isolation>) -> &'static str {
-        match isolation {
-            None => "BEGIN; SAVEPOINT idem_claim",
-            Some(Isolation::ReadCommitted) => "BEGIN ISOLATION LEVEL READ COMMITTED; SAVEPOINT idem_claim",
-            Some(Isolation::RepeatableRead) => "BEGIN ISOLATION LEVEL REPEATABLE READ; SAVEPOINT idem_claim",
-            Some(Isolation::Serializable) => "BEGIN ISOLATION LEVEL SERIALIZABLE; SAVEPOINT idem_claim",
-        }
+        };
+        let Some(wanted) = wanted else {
+            return AssertSqlSafe(format!("{begin}; {SAVEPOINT}")).into_sql_str();
+        };
+        let Locks { key, request } = Locks::of(wanted);
+        AssertSqlSafe(format!(
+            "{begin}; SELECT pg_advisory_xact_lock_shared({request}), \
+             set_config('idem.key_lock', pg_try_advisory_xact_lock({key})::text, true); {SAVEPOINT}"
+        ))
+        .into_sql_str()
     }
 
     async fn claim(connection: &mut PgConnection, wanted: &Wanted) -> Result<Look<TransactionId>, sqlx::Error> {
-        // One message for the claim and the savepoint behind it saves a round trip on every new key. Only the simple
-        // protocol carries two statements, and it binds nothing: what is formatted in are two integers and hex digits.
-        let request = Digest::of("request", [wanted.id.as_bytes(), wanted.fingerprint.digest().as_bytes()]);
-        let (key_lock, request_lock, id) = (lock(&wanted.id), lock(&request), hex(&wanted.id));
-        let claim = format!(
-            "SELECT * FROM idem_claim_v1({key_lock}, {request_lock}, decode('{id}', 'hex')); SAVEPOINT idem_claim"
-        );
-        let row = connection.fetch_optional(sqlx::raw_sql(AssertSqlSafe(claim))).await?;
-        look(&row.ok_or(sqlx::Error::RowNotFound)?)
+        let row = sqlx::query(LOOK).bind(wanted.id.as_bytes()).fetch_one(&mut *connection).await?;
+        if let Some(fingerprint) = row.try_get("fingerprint")? {
+            return completed(&row, fingerprint);
+        }
+        if !row.try_get::<bool, _>("writable")? {
+            return Ok(Look::ReadOnly);
+        }
+        if !row.try_get::<bool, _>("permitted")? {
+            return Ok(Look::NotPermitted);
+        }
+        let Some(transaction) = row.try_get("transaction_id")? else {
+            return holder(connection, &Locks::of(wanted)).await;
+        };
+        if row.try_get("strict")? {
+            sqlx::query(REACH_PAST_SNAPSHOT).bind(wanted.id.as_bytes()).execute(connection).await?;
+        }
+        Ok(Look::Claimed(TransactionId(transaction)))
     }
 
     async fn rewind(connection: &mut PgConnection) -> Result<Written, sqlx::Error> {
@@ -170,33 +220,39 @@ async fn to_savepoint(connection: &mut PgConnection, statement: &'static str) ->
     }
 }
 
-fn look(row: &PgRow) -> Result<Look<TransactionId>, sqlx::Error> {
-    Ok(match row.try_get("outcome")? {
-        "claimed" => Look::Claimed(TransactionId(row.try_get("claim_token")?)),
-        "same" => Look::Running(Twin::Same),
-        "other" => Look::Running(Twin::Other),
-        "read_only" => Look::ReadOnly,
-        _ => Look::Completed(Record {
-            fingerprint: row.try_get("stored_fingerprint")?,
-            format: row.try_get("stored_format")?,
-            status: row.try_get("stored_status")?,
-            headers: row.try_get("stored_headers")?,
-            body: row.try_get::<Vec<u8>, _>("stored_body")?.into(),
-        }),
+fn completed(row: &PgRow, fingerprint: Vec<u8>) -> Result<Look<TransactionId>, sqlx::Error> {
+    Ok(Look::Completed(Record {
+        fingerprint,
+        format: row.try_get("format")?,
+        status: row.try_get("status")?,
+        headers: row.try_get("headers")?,
+        body: row.try_get::<Vec<u8>, _>("body")?.into(),
+    }))
+}
+
+async fn holder(connection: &mut PgConnection, locks: &Locks) -> Result<Look<TransactionId>, sqlx::Error> {
+    let holder = sqlx::query_scalar(HOLDER).bind(locks.key).bind(locks.request).fetch_optional(connection).await?;
+    Ok(match holder {
+        Some(true) => Look::Running(Twin::Same),
+        Some(false) => Look::Running(Twin::Other),
+        None => Look::Nothing,
     })
 }
 
-/// The advisory lock of a digest: its first 64 bits. Two keys running at one moment share it once in 2^64 pairs.
-fn lock(digest: &Digest) -> i64 {
-    digest.as_bytes().first_chunk().map_or(0, |start| i64::from_be_bytes(*start))
+/// The advisory locks of an attempt.
+struct Locks {
+    key: i64,
+    request: i64,
 }
 
-fn hex(digest: &Digest) -> String {
-    let mut hex = String::with_capacity(64);
-    for byte in digest.as_bytes() {
-        for digit in [byte >> 4, byte & 15] {
-            hex.extend(char::from_digit(u32::from(digit), 16));
-        }
+impl Locks {
+    fn of(wanted: &Wanted) -> Self {
+        let request = Digest::of("request", [wanted.id.as_bytes(), wanted.fingerprint.digest().as_bytes()]);
+        Self { key: number(&wanted.id), request: number(&request) }
     }
-    hex
+}
+
+/// The advisory lock of a digest: its first 64 bits. Of two keys that run at one moment, one pair in 2^64 shares it.
+fn number(digest: &Digest) -> i64 {
+    digest.as_bytes().first_chunk().map_or(0, |start| i64::from_be_bytes(*start))
 }

@@ -1,7 +1,7 @@
 //! SQLite: the write lock, taken at BEGIN, is the claim; a twin in this process is known from memory before that.
 //! A savepoint behind the claim undoes the handler's writes, and proves at the end that the transaction is still ours.
 
-use sqlx::{Executor, Row, Sqlite, SqliteConnection, SqlitePool, Transaction, sqlite::SqliteRow};
+use sqlx::{Executor, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, SqlitePool, Transaction, sqlite::SqliteRow};
 
 use super::{Backend, Fault, Look, Wanted, Written, code, expect_version};
 use crate::{error::Error, policy::Isolation, record::Record};
@@ -60,12 +60,8 @@ impl Backend for Sqlite {
     /// The savepoint is the token.
     type Token = ();
 
-    fn begin(_: Option<Isolation>) -> &'static str {
-        BEGIN
-    }
-
-    fn begin_unkeyed(_: Option<Isolation>) -> &'static str {
-        BEGIN
+    fn begin(_: Option<Isolation>, _: Option<&Wanted>) -> SqlStr {
+        BEGIN.into_sql_str()
     }
 
     async fn claim(connection: &mut SqliteConnection, wanted: &Wanted) -> Result<Look<()>, sqlx::Error> {
