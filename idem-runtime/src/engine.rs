@@ -125,12 +125,23 @@ impl<Db: Backend> Engine<Db> {
 
     /// One look at the key: in memory, then in the database.
     async fn look(&self, wanted: &Wanted, isolation: Option<Isolation>) -> Result<Seen<Db>, Turned> {
-        let entered = timeout(self.patience, self.running.enter(wanted)).await;
-        let presence = match entered.map_err(|_| Turned::Unavailable)? {
-            Ok(presence) => presence,
-            Err(twin) => return Ok(Seen::Running(twin)),
+        let presence = match timeout(self.patience, self.running.enter(wanted)).await {
+            Ok(Ok(presence)) => presence,
+            Ok(Err(twin)) => return Ok(Seen::Running(twin)),
+            Err(_) => {
+                log_overdue(self.patience);
+                return Err(Turned::Unavailable);
+            }
         };
-        let connection = self.connection().await?;
+        let mut connection = self.connection().await?;
+        if self.running.any_runs() {
+            let glanced =
+                bounded(self.patience, glance(connection, wanted.clone())).await.ok_or(Turned::Unavailable)?;
+            match glanced.map_err(|error| turned_by::<Db>(&error))? {
+                (_, Some(record)) => return Ok(Seen::Completed(record)),
+                (unused, None) => connection = unused,
+            }
+        }
         let looked = bounded(self.patience, begin_and_look(connection, isolation, wanted.clone()));
         match looked.await.ok_or(Turned::Unavailable)? {
             Ok((transaction, Look::Claimed(token))) => {
@@ -163,10 +174,11 @@ impl<Db: Backend> Engine<Db> {
 
     async fn connection(&self) -> Result<PoolConnection<Db>, Turned> {
         // Dropping an acquire is safe, unlike dropping a statement: it has sent nothing.
-        match timeout(self.patience, self.pool.acquire()).await {
-            Ok(acquired) => acquired.map_err(|error| turned_by::<Db>(&error)),
-            Err(_) => Err(Turned::Unavailable),
+        if let Ok(acquired) = timeout(self.patience, self.pool.acquire()).await {
+            return acquired.map_err(|error| turned_by::<Db>(&error));
         }
+        log_overdue(self.patience);
+        Err(Turned::Unavailable)
     }
 }
 
@@ -252,6 +264,14 @@ async fn commit<Db: Backend>(patience: Duration, transaction: Transaction<'stati
     }
 }
 
+async fn glance<Db: Backend>(
+    mut connection: PoolConnection<Db>,
+    wanted: Wanted,
+) -> Result<(PoolConnection<Db>, Option<Record>), sqlx::Error> {
+    let record = Db::glance(&mut connection, &wanted).await?;
+    Ok((connection, record))
+}
+
 async fn begin_and_look<Db: Backend>(
     connection: PoolConnection<Db>,
     isolation: Option<Isolation>,
@@ -271,7 +291,7 @@ async fn bounded<T: Send + 'static>(limit: Duration, step: impl Future<Output = 
     if let Ok(done) = timeout(limit, &mut step).await {
         return Some(done);
     }
-    tracing::error!(?limit, "the idempotency store did not answer in time");
+    log_overdue(limit);
     tokio::spawn(step);
     None
 }
@@ -287,7 +307,13 @@ fn turned_by<Db: Backend>(error: &sqlx::Error) -> Turned {
 fn settled_by<Db: Backend>(error: &sqlx::Error) -> Settled {
     let settled = match Db::fault(error) {
         Fault::Transient => return Settled::Again,
-        Fault::Aborted => Settled::Aborted,
+        Fault::Aborted => {
+            tracing::error!(
+                error = error as &dyn std::error::Error,
+                "the database refused the handler's transaction: a statement in it failed, or a constraint at its end"
+            );
+            return Settled::Aborted;
+        }
         Fault::Schema => Settled::Schema,
         Fault::Unavailable => Settled::Unavailable,
     };
@@ -297,6 +323,10 @@ fn settled_by<Db: Backend>(error: &sqlx::Error) -> Settled {
 
 fn log(error: &sqlx::Error) {
     tracing::error!(error = error as &dyn std::error::Error, "the idempotency store failed");
+}
+
+fn log_overdue(limit: Duration) {
+    tracing::error!(?limit, "the idempotency store did not answer in time");
 }
 
 /// The waiting of a request for its twin.

@@ -56,6 +56,11 @@ impl Running {
         self.until(|keys| (!keys.contains_key(&wanted.id)).then_some(())).await;
     }
 
+    /// Whether any key's handler runs here.
+    pub(crate) fn any_runs(&self) -> bool {
+        self.keys().values().any(|state| matches!(state, State::Running(_)))
+    }
+
     pub(crate) fn has(&self, wanted: &Wanted) -> bool {
         self.keys().contains_key(&wanted.id)
     }

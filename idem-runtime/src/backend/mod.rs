@@ -88,6 +88,16 @@ pub trait Backend: Database + Sized {
     #[doc(hidden)]
     type Token: Send + Sync + 'static;
 
+    /// Reads the record without a transaction, where a claim would have to wait for another key's handler to end.
+    /// Asked only while one runs in this process; a database with many writers has nothing to do here.
+    #[doc(hidden)]
+    fn glance(
+        _: &mut Self::Connection,
+        _: &Wanted,
+    ) -> impl Future<Output = Result<Option<Record>, sqlx::Error>> + Send {
+        std::future::ready(Ok(None))
+    }
+
     /// What opens a transaction, and does what must come before the claim's first look. Leaves a savepoint: the handler's
     /// writes are undone to it, and it tells that the transaction is still the one that was opened.
     #[doc(hidden)]

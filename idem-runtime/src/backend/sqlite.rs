@@ -60,13 +60,18 @@ impl Backend for Sqlite {
     /// The savepoint is the token.
     type Token = ();
 
+    /// Readers do not wait for the writer (in WAL mode), so a retry need not wait for another key's slow handler.
+    async fn glance(connection: &mut SqliteConnection, wanted: &Wanted) -> Result<Option<Record>, sqlx::Error> {
+        let row = sqlx::query(LOOK).bind(wanted.id.as_bytes()).fetch_optional(connection).await?;
+        row.as_ref().map(record).transpose()
+    }
+
     fn begin(_: Option<Isolation>, _: Option<&Wanted>) -> SqlStr {
         BEGIN.into_sql_str()
     }
 
     async fn claim(connection: &mut SqliteConnection, wanted: &Wanted) -> Result<Look<()>, sqlx::Error> {
-        let row = sqlx::query(LOOK).bind(wanted.id.as_bytes()).fetch_optional(connection).await?;
-        row.as_ref().map_or(Ok(Look::Claimed(())), completed)
+        Ok(Self::glance(connection, wanted).await?.map_or(Look::Claimed(()), Look::Completed))
     }
 
     async fn rewind(connection: &mut SqliteConnection) -> Result<Written, sqlx::Error> {
@@ -158,14 +163,14 @@ async fn to_savepoint(connection: &mut SqliteConnection, statement: &'static str
     }
 }
 
-fn completed(row: &SqliteRow) -> Result<Look<()>, sqlx::Error> {
-    Ok(Look::Completed(Record {
+fn record(row: &SqliteRow) -> Result<Record, sqlx::Error> {
+    Ok(Record {
         fingerprint: row.try_get("fingerprint")?,
         format: row.try_get("format")?,
         status: row.try_get("status")?,
         headers: row.try_get("headers")?,
         body: row.try_get::<Vec<u8>, _>("body")?.into(),
-    }))
+    })
 }
 
 fn primary(error: &sqlx::Error) -> Option<i32> {
