@@ -93,7 +93,6 @@ macro_rules! handlers {
 
         #[idempotent(scope = account)]
         async fn $keyed(account: Account, tx: &mut PgConnection, body: String) -> (StatusCode, &'static str) {
-            let _ = account;
             $work(tx, &body).await
         }
     )*};
@@ -106,7 +105,6 @@ handlers! {
 
 #[idempotent(scope = account)]
 async fn slow(account: Account, State(app): State<App>, tx: &mut PgConnection) -> (StatusCode, &'static str) {
-    let _ = account;
     let answer = pay(tx, "held").await;
     app.held.notified().await;
     answer

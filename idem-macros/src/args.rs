@@ -9,7 +9,8 @@ use syn::{
 };
 
 use crate::{
-    errors::{Errors, hint, listed, meant},
+    errors::{Errors, instead, listed, meant},
+    forms::form,
     options,
 };
 
@@ -106,11 +107,8 @@ fn option(input: ParseStream<'_>, args: &mut Args, seen: &mut Vec<&'static str>)
     let Some(name) = OPTIONS.iter().find(|name| **name == typed).copied() else {
         // A misspelt `scope` is not a missing one too.
         seen.extend(meant(&typed, OPTIONS).and_then(|near| OPTIONS.iter().find(|name| **name == near)));
-        let hint = hint(&typed, OPTIONS);
-        return Err(syn::Error::new(
-            key.span(),
-            format!("unknown option `{typed}`{hint} the options are {}", listed(OPTIONS)).replace("? the", "? The"),
-        ));
+        let instead = instead(&typed, "options", OPTIONS);
+        return Err(syn::Error::new(key.span(), format!("unknown option `{typed}`{instead}")));
     };
     if seen.contains(&name) {
         return Err(syn::Error::new(key.span(), format!("`{name}` is given twice, keep one of them")));
@@ -130,7 +128,7 @@ fn value(name: &'static str, key: &Ident, input: ParseStream<'_>, args: &mut Arg
     }
     let assigned = input.parse::<Token![=]>().is_ok();
     if !assigned || input.is_empty() || input.peek(Token![,]) {
-        let message = format!("`{name}` needs a value: {}", options::form(name));
+        let message = format!("`{name}` needs a value: {}", form(name));
         return Err(syn::Error::new(key.span(), message));
     }
     match name {

@@ -46,9 +46,10 @@ impl Drop for Errors {
 
 /// `names` sorted, each in backticks.
 pub(crate) fn listed<S: AsRef<str>>(names: &[S]) -> String {
-    let mut names: Vec<_> = names.iter().map(|name| format!("`{}`", name.as_ref())).collect();
-    names.sort();
+    let mut names: Vec<_> = names.iter().map(AsRef::as_ref).collect();
+    names.sort_unstable();
     names.dedup();
+    let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     names.join(", ")
 }
 
@@ -62,9 +63,10 @@ pub(crate) fn meant<'n, S: AsRef<str>>(typed: &str, names: &'n [S]) -> Option<&'
         .map(|(_, name)| name)
 }
 
-/// ", did you mean `…`?" where a name is near enough, or nothing.
-pub(crate) fn hint<S: AsRef<str>>(typed: &str, names: &[S]) -> String {
-    meant(typed, names).map_or_else(String::new, |name| format!(", did you mean `{name}`?"))
+/// What to write in place of `typed`: the near name, and all there are.
+pub(crate) fn instead<S: AsRef<str>>(typed: &str, kind: &str, names: &[S]) -> String {
+    let near = meant(typed, names).map_or_else(String::new, |name| format!(", did you mean `{name}`?"));
+    format!("{near} ({kind}: {})", listed(names))
 }
 
 /// How many letters to insert, drop, replace or swap with their neighbour make `a` into `b`.

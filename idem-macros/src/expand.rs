@@ -1,7 +1,7 @@
 //! `Plan` to tokens, with nothing left to decide.
 //! Straight-line code whose size grows with the parameters; all that can be a function is one, in `__private`.
 
-use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::{Path, Type, spanned::Spanned as _};
 
@@ -16,17 +16,20 @@ pub(crate) fn expand(when: &TokenStream, plan: &Plan<'_>) -> TokenStream {
     let root = root(plan.krate);
     let (outer, vis, name) = (&plan.handler.outer, plan.vis, &plan.handler.sig.ident);
     let (inner, twin) = (inner(plan), twin(&root, plan));
-    let (connection, attempt, handler) = (plan.connection, attempt(&root, plan), handler(&root, plan));
-    let (types, scope) = (extractors(plan).map(|(ty, _)| ty), scope(&root, plan));
+    let (parameter, handler) = (parameter(plan), handler(&root, plan));
+    let (scope, attempts) = (scope(&root, plan), attempts(&root, plan));
+    // With the user's own first and last token it is the user's item: if no route uses it, rustc says so.
+    let (asynchronous, function) = (plan.handler.sig.asyncness, plan.handler.sig.fn_token);
     let signature = quote_spanned! {Span::mixed_site()=>
-        async fn #name(call: #root::Call<<#connection as #root::OnDatabase>::Db, (#(#types,)*)>) -> #root::Response
+        #asynchronous #function #name(#parameter) -> #root::Response
     };
     let run = quote_spanned! {Span::mixed_site()=>
         let scope = #scope;
         let (tasks, mut attempts) = call.begin(const { &#handler }, scope);
-        #attempt
+        #attempts
     };
-    let body = quote_spanned! {Span::mixed_site()=> { #inner #twin #run } };
+    let mut body = Group::new(Delimiter::Brace, quote!(#inner #twin #run));
+    body.set_span(plan.body.span());
     quote!(#when #(#outer)* #vis #signature #body)
 }
 
@@ -41,8 +44,16 @@ pub(crate) fn root(krate: Option<&Path>) -> TokenStream {
     }
 }
 
-fn unlinted(mut token: TokenTree) -> TokenTree {
-    token.set_span(Span::mixed_site().located_at(token.span()));
+fn unlinted(token: TokenTree) -> TokenTree {
+    let span = Span::mixed_site().located_at(token.span());
+    moved(token, span)
+}
+
+fn moved(mut token: TokenTree, span: Span) -> TokenTree {
+    // `$crate` means what it means where it was written.
+    if !matches!(&token, TokenTree::Ident(word) if word == "$crate") {
+        token.set_span(span);
+    }
     token
 }
 
@@ -53,29 +64,52 @@ fn extractors<'p>(plan: &'p Plan<'p>) -> impl Iterator<Item = (&'p Type, &'p Ide
     })
 }
 
-/// The user's function, token for token.
-fn inner(plan: &Plan<'_>) -> TokenStream {
-    let (attributes, signature, body) = (&plan.handler.inner, &plan.handler.sig, plan.body);
-    quote!(#(#attributes)* #signature #body)
+/// The one parameter of the handler that axum gets.
+fn parameter(plan: &Plan<'_>) -> TokenStream {
+    let (caret, root) = at_connection(plan);
+    let (database, types) = (database(plan), extractors(plan).map(|(ty, _)| ty));
+    quote_spanned!(caret=> call: #root::Call<#database, (#(#types,)*)>)
 }
 
-/// The same extractors without the transaction, for `debug_handler` to check.
+/// The database of the connection.
+fn database(plan: &Plan<'_>) -> TokenStream {
+    let (caret, root) = at_connection(plan);
+    let connection = plan.connection;
+    quote_spanned!(caret=> <#connection as #root::OnDatabase>::Db)
+}
+
+/// A type that is no connection of ours is reported wherever it is used: all of that in one place is one report.
+fn at_connection(plan: &Plan<'_>) -> (Span, TokenStream) {
+    let caret = Span::mixed_site().located_at(types::caret(plan.connection));
+    (caret, root(plan.krate).into_iter().map(|token| moved(token, caret)).collect())
+}
+
+/// The user's function, token for token, in a block with one statement more: naming the scope uses it, so that a
+/// parameter which is nothing but the scope is no unused variable.
+fn inner(plan: &Plan<'_>) -> TokenStream {
+    let (attributes, signature, scope) = (&plan.handler.inner, &plan.handler.sig, &plan.scope.name);
+    let body = plan.body.to_token_stream();
+    let mut block = Group::new(Delimiter::Brace, quote_spanned!(Span::mixed_site()=> let _ = &#scope; #body));
+    block.set_span(plan.body.span());
+    quote!(#(#attributes)* #signature #block)
+}
+
+/// The same extractors without the transaction, for `debug_handler` to check, and the state they come from.
 fn twin(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
     let Some(twin) = &plan.twin else {
         return TokenStream::new();
     };
-    let (attributes, name, connection) = (twin.attributes, &plan.handler.sig.ident, plan.connection);
-    let idem = twin.state.map(|state| {
-        quote_spanned!(Span::mixed_site().located_at(state)=> _: #root::Idem<<#connection as #root::OnDatabase>::Db>,)
-    });
+    let (attributes, name, database) = (twin.attributes, &plan.handler.sig.ident, database(plan));
     let types = extractors(plan).map(|(ty, _)| ty);
+    let state = twin.state.iter();
     quote_spanned! {Span::mixed_site()=>
         const _: () = {
             #(#attributes)*
-            async fn #name(#idem #(_: #types),*) -> #root::Response {
+            async fn #name(#(_: #types),*) -> #root::Response {
                 #root::never().await
             }
             let _ = #name;
+            #(let _ = #root::holds::<#state, #database>;)*
         };
     }
 }
@@ -91,7 +125,7 @@ fn scope(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
 }
 
 /// Claim, run, settle; again where the database asks for it.
-fn attempt(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
+fn attempts(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
     let name = &plan.handler.sig.ident;
     let names: Vec<_> = extractors(plan).map(|(_, name)| name).collect();
     let arguments = plan.parameters.iter().map(|parameter| match parameter {
@@ -99,27 +133,26 @@ fn attempt(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
         Parameter::Extractor { name, .. } => quote!(#name),
     });
     let outcome = outcome(root, plan);
-    let attempt = Ident::new("attempt", Span::mixed_site().located_at(name.span()));
-    quote_spanned! {Span::mixed_site()=>
-        let #attempt = async move {
-            loop {
-                let (mut claim, (#(#names,)*)) = match attempts.claim().await {
-                    Ok(claimed) => claimed,
-                    Err(response) => return response,
-                };
-                let result = #root::caught(#name(#(#arguments),*)).await;
-                let transient = {
-                    use #root::{ByError as _, ByNothing as _};
-                    (&&#root::Probe(&result)).transient()
-                };
-                let outcome = #outcome;
-                if let Some(response) = claim.settle(outcome).await {
-                    return response;
-                }
+    let attempts = quote_spanned! {Span::mixed_site()=>
+        loop {
+            let (mut claim, (#(#names,)*)) = match attempts.claim().await {
+                Ok(claimed) => claimed,
+                Err(response) => return response,
+            };
+            let result = #root::caught(#name(#(#arguments),*)).await;
+            let transient = {
+                use #root::{ByError as _, ByNothing as _};
+                (&&#root::Probe(&result)).transient()
+            };
+            let outcome = #outcome;
+            if let Some(response) = claim.settle(outcome).await {
+                return response;
             }
-        };
-        tasks.run(#attempt).await
-    }
+        }
+    };
+    // A body that is not `Send` is reported at the handler's name.
+    let caret = Span::mixed_site().located_at(name.span());
+    quote_spanned!(caret=> return tasks.run(async move { #attempts }).await;)
 }
 
 /// The conversion of the result, with its bound at the user's return type.
@@ -131,7 +164,6 @@ fn outcome(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
         }
         Returns::Opaque(ty) => {
             let result = Ident::new("result", Span::mixed_site().located_at(ty.span()));
-            let _ = types::caret;
             quote_spanned!(Span::mixed_site()=> #root::outcome(#result, transient))
         }
     }

@@ -2,14 +2,14 @@
 //! The stub is a handler for any state, so that the route adds no error of its own.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::Path;
 
 use crate::{expand::root, handler::Handler};
 
 /// A stub that stands for `handler` and keeps it nested, so that an editor still knows its body.
 pub(crate) fn stub(when: &TokenStream, krate: Option<&Path>, handler: &Handler) -> TokenStream {
-    let (outer, nested) = (&handler.outer, nested(handler));
+    let (outer, nested) = (&handler.outer, nested(&root(krate), handler));
     let attributes = quote!(#when #(#outer)*);
     named(&attributes, krate, &handler.vis, &handler.sig.ident, &nested)
 }
@@ -23,7 +23,7 @@ pub(crate) fn named(
     nested: &TokenStream,
 ) -> TokenStream {
     let root = root(krate);
-    let stub = quote::quote_spanned! {Span::mixed_site()=>
+    let stub = quote_spanned! {Span::mixed_site()=>
         async fn #name() -> #root::Response {
             #nested
             #root::never().await
@@ -33,7 +33,7 @@ pub(crate) fn named(
 }
 
 /// The function as written, under a name that no lint calls unused.
-fn nested(handler: &Handler) -> TokenStream {
+fn nested(root: &TokenStream, handler: &Handler) -> TokenStream {
     let Some(body) = handler.body.as_ref().filter(|_| handler.nests) else {
         return TokenStream::new();
     };
@@ -41,5 +41,23 @@ fn nested(handler: &Handler) -> TokenStream {
     sig.asyncness = sig.asyncness.or_else(|| Some(syn::token::Async(sig.fn_token.span)));
     sig.ident = format_ident!("_{}", sig.ident, span = sig.ident.span());
     let inner = &handler.inner;
-    quote!(#(#inner)* #sig #body)
+    let debug = debug(root, handler);
+    quote!(#(#inner)* #sig #body #debug)
+}
+
+/// Something for `debug_handler` to stand on, so that its import stays used.
+fn debug(root: &TokenStream, handler: &Handler) -> TokenStream {
+    let attributes = handler.debug.as_slice();
+    if attributes.is_empty() {
+        return TokenStream::new();
+    }
+    quote_spanned! {Span::mixed_site()=>
+        const _: () = {
+            #(#attributes)*
+            async fn debug() -> #root::Response {
+                #root::never().await
+            }
+            let _ = debug;
+        };
+    }
 }

@@ -65,7 +65,10 @@ pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Item {
     match read.parse2(item) {
         Ok(item) => item,
         Err(error) => {
-            errors.push(error);
+            // What rustc has reported already is not reported again.
+            if !half_typed(&whole) {
+                errors.push(error);
+            }
             named(whole)
         }
     }
@@ -98,12 +101,11 @@ fn handler(
             Place::Ours => errors.on(&attribute, "`#[idempotent]` is given twice, keep one of them"),
         }
     }
-    let body = match rest.clone().into_iter().next() {
-        Some(TokenTree::Group(body)) => Some(body),
-        _ => {
-            errors.on(or_name(rest, &sig), "a handler needs a body in braces");
-            None
-        }
+    let body = if let Some(TokenTree::Group(body)) = rest.clone().into_iter().next() {
+        Some(body)
+    } else {
+        errors.on(or_name(rest, &sig), "a handler needs a body in braces");
+        None
     };
     let nests = check(&sig, errors) && body.is_some();
     Handler { outer, inner, debug, vis, sig, body, nests }
@@ -128,7 +130,7 @@ fn check(sig: &Signature, errors: &mut Errors) -> bool {
         errors.on(token, "a handler cannot be `extern`, leave it out");
         nests = false;
     }
-    if sig.asyncness.is_none() {
+    if sig.asyncness.is_none() && sig.constness.is_none() {
         errors.on(sig.fn_token, "a handler is asynchronous: write `async fn`");
     }
     if sig.generics.lt_token.is_some() {
@@ -136,6 +138,7 @@ fn check(sig: &Signature, errors: &mut Errors) -> bool {
     }
     if let Some(clause) = &sig.generics.where_clause {
         errors.on(clause, "a handler cannot have a `where` clause: write the types it is used with");
+        nests = false;
     }
     if let Some(receiver) = sig.receiver() {
         errors.on(receiver, "a handler is a free function: take what it needs by an extractor such as `State<…>`");
@@ -194,6 +197,33 @@ fn place_of(path: &Path) -> Place {
     }
 }
 
+/// Whether the list of parameters has one without a type, which rustc does not let pass.
+fn half_typed(item: &TokenStream) -> bool {
+    let tokens: Vec<_> = item.clone().into_iter().collect();
+    let parameters = tokens.windows(3).find_map(|three| match three {
+        [TokenTree::Ident(keyword), TokenTree::Ident(_), TokenTree::Group(list)] if keyword == "fn" => {
+            Some(list.stream())
+        }
+        _ => None,
+    });
+    let tokens: Vec<_> = parameters.into_iter().flatten().collect();
+    let is = |token: &TokenTree, sign: char| matches!(token, TokenTree::Punct(punct) if punct.as_char() == sign);
+    let (mut depth, mut arrow) = (0_usize, false);
+    let between = |token: &TokenTree| {
+        depth = match token {
+            _ if is(token, '<') => depth + 1,
+            _ if is(token, '>') && !arrow => depth.saturating_sub(1),
+            _ => depth,
+        };
+        arrow = is(token, '-');
+        depth == 0 && is(token, ',')
+    };
+    tokens.split(between).any(|parameter| {
+        let colon = parameter.iter().position(|token| is(token, ':'));
+        !parameter.is_empty() && colon.is_none_or(|colon| colon + 1 == parameter.len())
+    })
+}
+
 /// The visibility and name of a function that cannot be read further.
 fn named(item: TokenStream) -> Item {
     let tokens: Vec<_> = item.clone().into_iter().collect();
@@ -209,5 +239,26 @@ fn named(item: TokenStream) -> Item {
     match name {
         Some(name) => Item::Named { vis: vis.cloned().collect(), name },
         None => Item::Other(item),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_without_a_type_is_half_typed() {
+        for parameters in ["account", "tx: &mut T, account", "a: A, b:", "a, b: B<C, D>"] {
+            assert!(half_typed(&format!("async fn pay({parameters}) {{}}").parse().unwrap()), "{parameters}");
+        }
+    }
+
+    #[test]
+    fn what_has_its_types_is_not() {
+        for parameters in
+            ["", "a: A", "a: A,", "a: A<B, C, D>, e: E", "a: A<fn(B) -> C, D>", "(a, b): (A, B)", "a: a::A"]
+        {
+            assert!(!half_typed(&format!("async fn pay({parameters}) {{}}").parse().unwrap()), "{parameters}");
+        }
     }
 }

@@ -2,9 +2,11 @@
 //! The entry and the documentation of every option; the work is in the modules.
 
 mod args;
+mod checks;
 mod errors;
 mod expand;
 mod fallback;
+mod forms;
 mod handler;
 mod options;
 mod patterns;
@@ -18,7 +20,86 @@ use quote::quote;
 
 use crate::{errors::Errors, handler::Item};
 
-/// DOCS
+/// Makes an axum handler run once for each `Idempotency-Key`: its writes and the record of its answer commit in one
+/// transaction, and a retry is answered from the record.
+///
+/// ```text
+/// #[idempotent(scope = account)]
+/// async fn pay(tx: &mut PgConnection, account: Account, Json(order): Json<Order>) -> Result<Json<Payment>, AppError> {
+///     let payment = insert_payment(tx, account.id, &order).await?;
+///     Ok(Json(payment))
+/// }
+/// ```
+///
+/// # The handler
+///
+/// A free `async fn` that is not generic, with
+///
+/// - **one `&mut` parameter**, anywhere in the list: the open transaction, as `&mut PgConnection`,
+///   `&mut SqliteConnection` or `&mut Transaction<'_, Db>` of sqlx. It cannot be committed by the handler: that happens
+///   with the record, after the handler has returned. Helpers take it as they take any connection (`&mut *tx` where it
+///   is used again); a helper over `Acquire` must itself promise `-> impl Future<…> + Send`, as rustc cannot find that
+///   out of an `async fn` over `Acquire`, here or in any other spawned future;
+/// - up to 16 extractors in the order that axum allows, in any pattern. The one that reads the body comes last;
+/// - any return type that is `IntoResponse`, `impl IntoResponse` and `Result<_, E>` among them.
+///
+/// The state of the router holds an `Idempotency<Db>`, by axum's `FromRef`. The handler runs in a task of its own: a
+/// client that disconnects does not stop it, and what it holds across an `await` must be `Send`.
+///
+/// # Options
+///
+/// Each but `scope` overrides the application's own default, set on the builder of `Idempotency`.
+///
+/// | option | values | without it |
+/// |---|---|---|
+/// | `scope` | `account`, the parameter (also inside a pattern) whose type is a `Scope`; `(account, endpoint)` | required |
+/// | `key` | `required`, `optional` | `required` |
+/// | `key_format` | `any`, `quoted`, `uuid`, `ulid` | `any` |
+/// | `mismatch` | `422`, `400` | `422` |
+/// | `retention` | `"24h"`, `"30d"`, `"1d12h"`; units `s`, `m`, `h`, `d`; at most `"36500d"` | `"24h"` |
+/// | `fingerprint` | `bytes`, `json`, the path of a `fn(&Parts, &Bytes) -> Vec<u8>` | `bytes` |
+/// | `operation` | `"payment"`: 1 to 128 visible ASCII characters | the function's name |
+/// | `in_progress` | `reject`, `wait("5s")`; units `ms`, `s`, `m`, `h`; at most `"1h"` | `reject` |
+/// | `on_server_error` | `store`, `release` | `store` |
+/// | `isolation` | `"read committed"`, `"repeatable read"`, `"serializable"` | the database's own |
+/// | `max_response` | `65536`, `"64KiB"`; units `B`, `KB`, `KiB`, `MB`, `MiB` | `"1MiB"` |
+/// | `methods` | `[POST, PATCH]`, `[POST]`, `[PATCH]` | `[POST, PATCH]` |
+/// | `set_cookie` | `replay`, `drop` | `replay` |
+/// | `allow` | `(pool)`, `(short_retention)`, `(pool, short_retention)` | neither |
+/// | `crate` | the path of `idem_runtime` from the root: `::company_idem`, `crate::prelude::idem` | `::idem_runtime` |
+///
+/// - **`scope`** says whose keys these are: no caller can collide with, or probe, the keys of another. With
+///   `(account, endpoint)` the same key at another operation is another key; without, it is a mismatch.
+/// - **`key`**: a request without a key is answered 400, or with `optional` runs in a transaction, unprotected. A
+///   malformed key is 400 in either case.
+/// - **`key_format`**: `any` takes quoted and bare keys and treats both spellings as one key.
+/// - **`mismatch`**: the status for a key that comes again with another request.
+/// - **`retention`**: how long a record answers. A retry that comes later runs again, so less than 24 hours needs
+///   `allow(short_retention)`.
+/// - **`fingerprint`**: what makes two requests the same. `json` does not count white space and the order of members;
+///   a function returns what is to be compared beside method and path.
+/// - **`operation`**: the stored name of the effect. Write it out before you rename a handler: records are found by it.
+/// - **`in_progress`**: what a request meets whose twin is still running. `reject` answers 409 at once; `wait` waits
+///   for the record, without a connection, and replays it.
+/// - **`on_server_error`**: `store` replays a 5xx as it was; `release` frees the key, so that a retry runs.
+/// - **`isolation`**: the level of the transaction. Serialization failures are retried whole, within a bound.
+/// - **`max_response`**: a longer response is not stored; all is rolled back and the answer is a 500.
+/// - **`methods`**: the methods whose keys count. The others are idempotent by definition (RFC 9110).
+/// - **`set_cookie`**: whether `Set-Cookie` lines are stored and replayed.
+/// - **`allow(pool)`**: a handler that also takes a pool is refused, as what it writes through the pool is outside the
+///   transaction and would be written again by a retry. Allow it where the pool only reads.
+/// - **`crate`**: where `idem_runtime` is renamed in `Cargo.toml`, or re-exported by a crate or module of yours (which
+///   then re-exports its `__private` too).
+///
+/// # Beside other attributes
+///
+/// Above or below: `tracing::instrument` (below, it sees the parameters; above, the call), `utoipa::path` (the
+/// transaction is no parameter of the document), `cfg`, `cfg_attr`, lint levels, documentation. `cfg` on parameters works
+/// too.
+///
+/// axum's `debug_handler` goes **below**: it then checks the extractors, and that the state holds an `Idempotency`.
+/// Above, it runs first and demands that the transaction be an extractor. As without this attribute it takes the state
+/// from the one `State<…>` parameter; where that is a part of the state, write `#[debug_handler(state = App)]`.
 #[proc_macro_attribute]
 pub fn idempotent(args: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expanded(args.into(), item.into()).into()

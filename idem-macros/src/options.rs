@@ -9,48 +9,12 @@ use syn::{
 use crate::{
     args::{Args, RetentionArg, ScopeArg, Value},
     errors::listed,
+    forms::{LEVELS, Words, form},
     values::{BYTES, Fault, LONG, SHORT, total},
 };
 
-/// The options whose value is one word, the type they set, and each word's variant.
-const WORDS: &[(&str, &str, &[(&str, &str)])] = &[
-    ("key", "KeyPresence", &[("optional", "Optional"), ("required", "Required")]),
-    ("key_format", "KeyFormat", &[("any", "Any"), ("quoted", "Quoted"), ("ulid", "Ulid"), ("uuid", "Uuid")]),
-    ("mismatch", "Mismatch", &[("400", "BadRequest"), ("422", "Unprocessable")]),
-    ("on_server_error", "OnServerError", &[("release", "Release"), ("store", "Store")]),
-    ("set_cookie", "SetCookie", &[("drop", "Drop"), ("replay", "Replay")]),
-];
-
-const LEVELS: &[(&str, &str)] =
-    &[("read committed", "ReadCommitted"), ("repeatable read", "RepeatableRead"), ("serializable", "Serializable")];
-
 const LONGEST_WAIT: u64 = 3_600_000;
 const LONGEST_RETENTION: u64 = 36_500 * 86_400;
-
-/// How an option is written, for a reader who wrote it otherwise.
-pub(crate) fn form(name: &str) -> String {
-    let written = match name {
-        "allow" => "write `allow(pool)`, `allow(short_retention)` or both, with a comma between",
-        "crate" => "write a path from the root, such as `crate = ::my_idem` or `crate = crate::idem`",
-        "fingerprint" => "write `fingerprint = bytes`, `fingerprint = json` or the path of a function",
-        "in_progress" => "write `in_progress = reject` or `in_progress = wait(\"5s\")`",
-        "isolation" => {
-            "write `isolation = \"read committed\"`, `isolation = \"repeatable read\"` or \
-             `isolation = \"serializable\"`"
-        }
-        "max_response" => "write a number of bytes, or a string such as `max_response = \"64KiB\"`",
-        "methods" => "write `methods = [PATCH]`, `methods = [POST]` or `methods = [PATCH, POST]`",
-        "operation" => "write a name in quotes, such as `operation = \"payment\"`",
-        "retention" => "write a length of time in quotes, such as `retention = \"24h\"`",
-        "scope" => "write a parameter's name: `scope = account` or `scope = (account, endpoint)`",
-        _ => {
-            let words = WORDS.iter().find(|(option, ..)| *option == name).map_or(&[][..], |found| found.2);
-            let forms: Vec<_> = words.iter().map(|(word, _)| format!("`{name} = {word}`")).collect();
-            return format!("write {}", forms.join(" or "));
-        }
-    };
-    written.to_owned()
-}
 
 /// The next token is of the wrong kind.
 fn wrong_kind(name: &str, input: ParseStream<'_>) -> syn::Error {
@@ -64,7 +28,7 @@ fn literal(name: &str, input: ParseStream<'_>) -> Result<LitStr> {
 
 /// A word out of the option's own list; a number counts as one.
 pub(crate) fn word(name: &'static str, input: ParseStream<'_>) -> Result<Value> {
-    let Some((_, of, words)) = WORDS.iter().find(|(option, ..)| *option == name) else {
+    let Some(words) = Words::of(name) else {
         return Err(wrong_kind(name, input));
     };
     let (typed, span) = if input.peek(LitInt) {
@@ -76,8 +40,8 @@ pub(crate) fn word(name: &'static str, input: ParseStream<'_>) -> Result<Value> 
     } else {
         return Err(wrong_kind(name, input));
     };
-    match words.iter().find(|(word, _)| *word == typed) {
-        Some((_, variant)) => Ok(Value::Variant { of, variant }),
+    match words.variants.iter().find(|(word, _)| *word == typed) {
+        Some((_, variant)) => Ok(Value::Variant { of: words.sets, variant }),
         None => Err(syn::Error::new(span, format!("not a value of `{name}`: {}", form(name)))),
     }
 }
@@ -105,10 +69,15 @@ pub(crate) fn scope(input: ParseStream<'_>) -> Result<ScopeArg> {
     Ok(ScopeArg { parameter: input.call(Ident::parse_any)?, and_endpoint: false })
 }
 
+/// Whether a name can be stored as an operation.
+pub(crate) fn is_operation(name: &str) -> bool {
+    (1..=128).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 pub(crate) fn operation(input: ParseStream<'_>) -> Result<String> {
     let name = literal("operation", input)?;
     let text = name.value();
-    if (1..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+    if is_operation(&text) {
         Ok(text)
     } else {
         Err(syn::Error::new(

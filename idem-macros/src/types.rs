@@ -11,6 +11,9 @@ const BODIES: &[&str] = &["Body", "Bytes", "Form", "Json", "Multipart", "RawForm
 const CONNECTIONS: &[&str] =
     &["AnyConnection", "MySqlConnection", "PgConnection", "PoolConnection", "SqliteConnection", "Transaction"];
 
+/// Connections that cannot be lent: of databases that are not served, or not in a transaction.
+const UNSUPPORTED: &[&str] = &["AnyConnection", "MySqlConnection", "PoolConnection"];
+
 const POOLS: &[&str] = &["AnyPool", "MySqlPool", "PgPool", "Pool", "SqlitePool"];
 
 /// Types of the language that no request gives.
@@ -25,6 +28,12 @@ pub(crate) fn is_connection(ty: &Type) -> bool {
 
 pub(crate) fn is_plain(ty: &Type) -> bool {
     matches!(ty, Type::Path(path) if PLAIN.iter().any(|name| path.path.is_ident(name)))
+}
+
+/// What is behind a `&mut`, where it is known not to be a transaction of ours.
+pub(crate) fn unsupported(ty: &Type) -> Option<&Ident> {
+    let name = &last(ty)?.ident;
+    UNSUPPORTED.iter().chain(POOLS).any(|known| name == known).then_some(name)
 }
 
 /// The body extractor that `ty` is, also inside an `Option` or a `Result`.

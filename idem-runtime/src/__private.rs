@@ -9,7 +9,7 @@ pub use crate::{
         Attempts, ByError, ByNothing, Call, Claim, Finishing, Outcome, Panicked, Probe, Tasks, Transient, Via, caught,
         outcome, scope_of,
     },
-    connection::{HoldsIdempotency, Idem, Lent, OnDatabase, never},
+    connection::{HoldsIdempotency, OnDatabase, holds, never},
     policy::{
         Fingerprint, Handler, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError,
         ScopeRule, SetCookie,

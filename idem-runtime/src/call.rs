@@ -20,6 +20,7 @@ use axum::{
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::request::Parts;
+use sqlx::Transaction;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, Span};
@@ -27,7 +28,6 @@ use tracing::{Instrument, Span};
 use crate::{
     Idempotency,
     backend::{Backend, Wanted},
-    connection::Lent,
     digest::Digest,
     engine::{self, Ending, Settled, Turned},
     fingerprint::{Comparison, Subject},
@@ -350,9 +350,9 @@ enum Last {
 }
 
 impl<Db: Backend> Claim<Db> {
-    /// The open transaction, as the type that the handler asks for.
-    pub fn transaction<C: Lent<Db> + ?Sized>(&mut self) -> &mut C {
-        C::lend(&mut self.open.transaction)
+    /// The open transaction; a handler that takes the connection gets it by deref coercion.
+    pub fn transaction(&mut self) -> &mut Transaction<'static, Db> {
+        &mut self.open.transaction
     }
 
     /// Ends the claim. The response is to be sent: what it says is committed. `None`: run again.

@@ -1,10 +1,9 @@
 //! The types as which a handler may take its transaction, and the checks that an expansion makes of them.
 //! Their messages are what a user reads who takes another type, or whose state lacks an `Idempotency`.
 
-use std::{convert::Infallible, future::pending, marker::PhantomData};
+use std::future::pending;
 
-use axum::extract::{FromRef, FromRequestParts};
-use http::request::Parts;
+use axum::extract::FromRef;
 use sqlx::Transaction;
 
 use crate::{Idempotency, backend::Backend};
@@ -26,19 +25,6 @@ impl<Db: Backend> OnDatabase for Transaction<'_, Db> {
     type Db = Db;
 }
 
-/// A type as which a claim lends its transaction.
-pub trait Lent<Db: Backend> {
-    /// Lends it.
-    fn lend<'t>(transaction: &'t mut Transaction<'static, Db>) -> &'t mut Self;
-}
-
-#[diagnostic::do_not_recommend]
-impl<Db: Backend> Lent<Db> for Transaction<'static, Db> {
-    fn lend(transaction: &mut Self) -> &mut Self {
-        transaction
-    }
-}
-
 /// The connection types of a database, which a transaction dereferences to.
 macro_rules! connections {
     ($($feature:literal: $Connection:ident, $Db:ident;)*) => {$(
@@ -46,30 +32,12 @@ macro_rules! connections {
         impl OnDatabase for sqlx::$Connection {
             type Db = sqlx::$Db;
         }
-
-        #[cfg(feature = $feature)]
-        impl Lent<sqlx::$Db> for sqlx::$Connection {
-            fn lend<'t>(transaction: &'t mut Transaction<'static, sqlx::$Db>) -> &'t mut Self {
-                transaction
-            }
-        }
     )*};
 }
 
 connections! {
     "postgres": PgConnection, Postgres;
     "sqlite": SqliteConnection, Sqlite;
-}
-
-/// An extractor for `debug_handler` alone: it makes a state without `Idempotency` an error where the state stands.
-pub struct Idem<Db: Backend>(PhantomData<fn() -> Db>);
-
-impl<S: HoldsIdempotency<Db> + Send + Sync, Db: Backend> FromRequestParts<S> for Idem<Db> {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(_: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(Self(PhantomData))
-    }
 }
 
 /// A state from which axum's `FromRef` gives an [`Idempotency`].
@@ -83,6 +51,9 @@ pub trait HoldsIdempotency<Db: Backend> {}
 
 #[diagnostic::do_not_recommend]
 impl<S, Db: Backend> HoldsIdempotency<Db> for S where Idempotency<Db>: FromRef<S> {}
+
+/// Named where the state is known, so that a state without `Idempotency` is an error where it is written.
+pub fn holds<S: HoldsIdempotency<Db>, Db: Backend>() {}
 
 /// The body of a function that is only checked, never called.
 pub async fn never<T>() -> T {

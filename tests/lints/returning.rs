@@ -1,0 +1,219 @@
+//! B89: the same ten handlers, written with `return`, under the lints of a team that demands `return`.
+//! `cargo clippy -- -D warnings` is the test; that a user's own body is still linted is tested in `ui`.
+#![deny(
+    clippy::all,
+    clippy::pedantic,
+    clippy::nursery,
+    clippy::implicit_return,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::shadow_reuse,
+    clippy::shadow_same,
+    clippy::shadow_unrelated,
+    clippy::arithmetic_side_effects,
+    clippy::absolute_paths,
+    clippy::exhaustive_structs,
+    clippy::infinite_loop,
+    clippy::let_underscore_must_use,
+    clippy::let_underscore_untyped,
+    clippy::missing_docs_in_private_items,
+    clippy::pattern_type_mismatch,
+    clippy::question_mark_used,
+    clippy::ref_patterns,
+    clippy::renamed_function_params,
+    clippy::std_instead_of_alloc,
+    clippy::std_instead_of_core,
+    clippy::wildcard_enum_match_arm,
+    unused_qualifications,
+    elided_lifetimes_in_paths,
+    let_underscore_drop,
+    redundant_lifetimes,
+    single_use_lifetimes,
+    trivial_casts,
+    trivial_numeric_casts,
+    unit_bindings,
+    unused_extern_crates,
+    unused_import_braces,
+    unused_lifetimes,
+    unused_results,
+    variant_size_differences
+)]
+#![allow(clippy::needless_return, reason = "the opposite of `implicit_return`")]
+
+use axum::{
+    Extension, Json,
+    extract::{FromRequestParts, Path, State},
+    http::{HeaderMap, StatusCode, request::Parts},
+    response::IntoResponse,
+};
+use bytes::Bytes;
+use idem_runtime::{Scope, ScopeId, idempotent};
+use sqlx::{Error, PgConnection, Postgres, Sqlite, SqliteConnection, Transaction, query};
+
+/// Who calls.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Account {
+    /// Its number.
+    pub id: i64,
+}
+
+impl Scope for Account {
+    fn scope_id(&self) -> ScopeId {
+        return ScopeId::new(self.id.to_be_bytes());
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Account {
+    type Rejection = StatusCode;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, StatusCode> {
+        return parts.extensions.get::<Self>().cloned().ok_or(StatusCode::UNAUTHORIZED);
+    }
+}
+
+/// The state.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct App {
+    /// What payments are in.
+    pub currency: &'static str,
+}
+
+/// The plainest.
+#[idempotent(scope = account)]
+pub async fn plain(tx: &mut PgConnection, account: Account) -> StatusCode {
+    return match query("SELECT $1").bind(account.id).execute(tx).await {
+        Ok(_) => StatusCode::CREATED,
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+}
+
+/// With an error.
+///
+/// # Errors
+/// Whatever the database says.
+#[idempotent(scope = account)]
+pub async fn fallible(tx: &mut PgConnection, account: Account) -> Result<StatusCode, String> {
+    return match query("SELECT $1").bind(account.id).execute(tx).await {
+        Ok(_) => Ok(StatusCode::CREATED),
+        Err(error) => Err(error.to_string()),
+    };
+}
+
+/// Nothing is returned.
+#[idempotent(scope = account)]
+pub async fn nothing(tx: &mut SqliteConnection, account: Account) {
+    drop::<Result<_, Error>>(query("SELECT $1").bind(account.id).execute(tx).await);
+}
+
+/// Something is returned.
+#[idempotent(scope = account)]
+pub async fn opaque(tx: &mut SqliteConnection, account: Account) -> impl IntoResponse {
+    return query("SELECT $1").bind(account.id).execute(tx).await.map_or(StatusCode::BAD_GATEWAY, |_| {
+        return StatusCode::CREATED;
+    });
+}
+
+/// Something in a result.
+#[idempotent(scope = account)]
+pub async fn opaque_result(tx: &mut PgConnection, account: Account) -> Result<impl IntoResponse, String> {
+    return match query("SELECT $1").bind(account.id).execute(tx).await {
+        Ok(_) => Ok(StatusCode::CREATED),
+        Err(error) => Err(error.to_string()),
+    };
+}
+
+/// Patterns, and every option.
+#[idempotent(
+    scope = (account, endpoint),
+    key = optional,
+    key_format = uuid,
+    mismatch = 400,
+    retention = "1h",
+    fingerprint = by_body,
+    operation = "patterns",
+    in_progress = wait("5s"),
+    on_server_error = release,
+    isolation = "serializable",
+    max_response = "1MiB",
+    methods = [POST],
+    set_cookie = drop,
+    allow(short_retention)
+)]
+pub async fn patterns(
+    State(App { currency, .. }): State<App>,
+    Extension(account): Extension<Account>,
+    tx: &mut Transaction<'_, Postgres>,
+    Path((id, mut name)): Path<(i64, String)>,
+    _: HeaderMap,
+    Json(body): Json<Vec<String>>,
+) -> String {
+    name.push_str(currency);
+    drop::<Result<_, Error>>(query("SELECT $1, $2").bind(account.id).bind(id).execute(&mut **tx).await);
+    return [name, body.concat()].concat();
+}
+
+/// What a body is compared by.
+fn by_body(_: &Parts, body: &Bytes) -> Vec<u8> {
+    return body.to_vec();
+}
+
+/// With a parameter that is there only sometimes.
+#[idempotent(scope = account)]
+pub async fn sometimes(
+    tx: &mut Transaction<'_, Sqlite>,
+    account: Account,
+    #[cfg(feature = "headers")] headers: HeaderMap,
+) -> StatusCode {
+    #[cfg(feature = "headers")]
+    drop(headers);
+    drop::<Result<_, Error>>(query("SELECT $1").bind(account.id).execute(&mut **tx).await);
+    return StatusCode::CREATED;
+}
+
+/// Wildcards, and a raw name.
+#[idempotent(scope = r#type)]
+pub async fn r#match(tx: &mut PgConnection, _: HeaderMap, r#type: Account, _unused: HeaderMap) -> StatusCode {
+    drop::<Result<_, Error>>(query("SELECT $1").bind(r#type.id).execute(tx).await);
+    return StatusCode::CREATED;
+}
+
+/// Used by its module only.
+pub mod private {
+    use super::{Account, Error, PgConnection, StatusCode, idempotent, query};
+    use axum::{Router, extract::FromRef, routing::post};
+
+    /// Private, with an early return.
+    #[idempotent(scope = account)]
+    async fn hidden(tx: &mut PgConnection, account: Account) -> StatusCode {
+        if account.id == 0 {
+            return StatusCode::FORBIDDEN;
+        }
+        drop::<Result<_, Error>>(query("SELECT $1").bind(account.id).execute(tx).await);
+        return StatusCode::CREATED;
+    }
+
+    /// Private, and written with the names of the expansion.
+    #[idempotent(scope = scope)]
+    async fn names(call: &mut PgConnection, scope: Account, result: super::Bytes) -> StatusCode {
+        let claim = query("SELECT $1, $2").bind(scope.id).bind(result.to_vec()).execute(call).await;
+        return claim.map_or(StatusCode::CONFLICT, |_| {
+            return StatusCode::CREATED;
+        });
+    }
+
+    /// The routes.
+    pub fn routes<S>() -> Router<S>
+    where
+        S: Clone + Send + Sync + 'static,
+        super::Store: FromRef<S>,
+    {
+        return Router::new().route("/hidden", post(hidden)).route("/names", post(names));
+    }
+}
+
+/// What the state holds.
+pub type Store = idem_runtime::Idempotency<Postgres>;
+
+fn main() {}
