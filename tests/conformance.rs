@@ -12,7 +12,10 @@ mod sqlite {
 
     mod answers;
     mod app;
+    mod fingerprint;
     mod key;
+    mod outcomes;
+    mod responses;
 
     pub async fn fresh() -> Database {
         crate::support::databases::sqlite()
@@ -36,7 +39,10 @@ mod postgres {
 
     mod answers;
     mod app;
+    mod fingerprint;
     mod key;
+    mod outcomes;
+    mod responses;
 
     pub const PAYMENTS: &str = "CREATE TABLE payments (id BIGSERIAL PRIMARY KEY, account TEXT NOT NULL)";
 

@@ -63,7 +63,8 @@ async fn b01_quoted_and_bare_are_one_key() {
 #[tokio::test]
 async fn b01_unbalanced_quotes_and_parameters_are_400() {
     let service = service().await;
-    for bad in ["\"abc", "abc\"", "\"abc\"x", "\"abc\";v=1", "\"abc\" ;v=1", "a\"b", "\"a\\b\"", "\"\"\"", "?1", ":YQ==:"]
+    for bad in
+        ["\"abc", "abc\"", "\"abc\"x", "\"abc\";v=1", "\"abc\" ;v=1", "a\"b", "\"a\\b\"", "\"\"\"", "?1", ":YQ==:"]
     {
         let answer = service.post("/pay", bad, "").await;
         match bad {
@@ -125,7 +126,8 @@ async fn b03_every_other_byte_is_a_problem_document() {
 #[tokio::test]
 async fn b04_more_than_one_value_is_400() {
     let service = service().await;
-    for lines in [&[&b"k"[..], b"k"][..], &[b"k", b"other"], &[b"k, k"], &[b"\"k\", \"k\""], &[b"k", b""], &[b"", b"k"]] {
+    for lines in [&[&b"k"[..], b"k"][..], &[b"k", b"other"], &[b"k, k"], &[b"\"k\", \"k\""], &[b"k", b""], &[b"", b"k"]]
+    {
         for path in ["/pay", "/optional"] {
             assert_problem(&raw(&service, path, lines).await, 400, "idempotency-key-malformed");
         }
@@ -157,7 +159,9 @@ async fn b07_one_handler_for_get_and_post_replays_nothing_to_get_and_head() {
     let posted = service.post("/both", "k", "").await;
     assert_eq!(service.send("GET", "/both", &[ALICE, (KEY, "k")], "").await.text(), "refund 2 for alice");
     let mut connection = Socket::open(service.address()).await;
-    connection.send(b"HEAD /both HTTP/1.1\r\nhost: x\r\nauthorization: Bearer alice\r\nidempotency-key: k\r\n\r\n").await;
+    connection
+        .send(b"HEAD /both HTTP/1.1\r\nhost: x\r\nauthorization: Bearer alice\r\nidempotency-key: k\r\n\r\n")
+        .await;
     let head = connection.response_to_head().await;
     assert_eq!((head.status, head.header("idempotent-replayed")), (201, None));
     assert_eq!(connection.surplus().await, b"", "HEAD has no body");
