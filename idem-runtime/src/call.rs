@@ -381,23 +381,24 @@ impl<Db: Backend> Claim<Db> {
 
     /// How the claim is to end for what the body came to.
     async fn decide(&self, outcome: Outcome) -> Decision {
-        let (response, settle) = match outcome.0 {
+        let (response, settle, failed) = match outcome.0 {
             Ok((_, Transient::Yes)) => return Decision::again(),
             Ok((response, Transient::No)) => {
                 let settle = response.extensions().get().copied();
-                (response, settle)
+                let failed = response.status().is_server_error();
+                (response, settle, failed)
             }
-            Err(Panicked) => (self.idempotency.app.render(Code::HandlerPanicked, self.policy.mismatch), None),
+            // Also where the application renders it with another status.
+            Err(Panicked) => (self.idempotency.app.render(Code::HandlerPanicked, self.policy.mismatch), None, true),
         };
-        let status = response.status();
         let keep = match settle {
             Some(Settle::RunAgain) => return Decision::again(),
             Some(Settle::NothingExecuted) => return Decision::new(Ending::Free, response, Answer::Freed),
-            _ if status.is_server_error() && self.policy.on_server_error == OnServerError::Release => {
+            _ if failed && self.policy.on_server_error == OnServerError::Release => {
                 return Decision::new(Ending::Free, response, Answer::Freed);
             }
             Some(Settle::DropWrites) => Writes::Drop,
-            None if status.is_client_error() || status.is_server_error() => Writes::Drop,
+            None if failed || response.status().is_client_error() => Writes::Drop,
             Some(Settle::KeepWrites) | None => Writes::Keep,
         };
         self.end(response, keep).await
