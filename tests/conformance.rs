@@ -12,10 +12,13 @@ mod sqlite {
 
     mod answers;
     mod app;
+    mod concurrency;
     mod fingerprint;
     mod key;
+    mod options;
     mod outcomes;
     mod responses;
+    mod scope;
 
     pub async fn fresh() -> Database {
         crate::support::databases::sqlite()
@@ -29,6 +32,12 @@ mod sqlite {
 
     /// The retention of the records, in seconds.
     pub const RETENTION: &str = "SELECT (expires_at - created_at) / 1000 FROM idem_records";
+
+    /// The isolation level of a transaction; there is only one.
+    pub const ISOLATION: &str = "SELECT 'sqlite'";
+
+    /// Whether a failed statement aborts its transaction.
+    pub const ABORTS: bool = false;
 }
 
 #[path = "conformance"]
@@ -39,10 +48,13 @@ mod postgres {
 
     mod answers;
     mod app;
+    mod concurrency;
     mod fingerprint;
     mod key;
+    mod options;
     mod outcomes;
     mod responses;
+    mod scope;
 
     pub const PAYMENTS: &str = "CREATE TABLE payments (id BIGSERIAL PRIMARY KEY, account TEXT NOT NULL)";
 
@@ -52,4 +64,10 @@ mod postgres {
 
     /// The retention of the records, in seconds.
     pub const RETENTION: &str = "SELECT round(extract(epoch FROM expires_at - created_at))::bigint FROM idem_records";
+
+    /// The isolation level of a transaction.
+    pub const ISOLATION: &str = "SELECT current_setting('transaction_isolation')";
+
+    /// Whether a failed statement aborts its transaction.
+    pub const ABORTS: bool = true;
 }
