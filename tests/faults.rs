@@ -1,0 +1,19 @@
+//! What breaks under a service: connections at each statement, transactions, servers, clients, disks.
+//! Whatever it is, the client is told the truth, nothing runs twice, and the service recovers by itself.
+
+mod support;
+
+#[path = "faults/aborted.rs"]
+mod aborted;
+#[path = "faults/app.rs"]
+mod app;
+#[path = "faults/commit.rs"]
+mod commit;
+#[path = "faults/disconnect.rs"]
+mod disconnect;
+#[path = "faults/seen.rs"]
+mod seen;
+#[path = "faults/sqlite.rs"]
+mod sqlite;
+#[path = "faults/unavailable.rs"]
+mod unavailable;

@@ -1,0 +1,163 @@
+//! Clients that go away at every moment of a request, on a pool of one connection.
+//! An attempt goes on to its end, and the connection comes back clean: the next to use it is an innocent.
+
+use std::{
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use sqlx::{Executor, postgres::PgPoolOptions};
+use tracing::Level;
+use tracing_subscriber::{filter::Targets, layer::SubscriberExt};
+
+use crate::{
+    app::{Service, request},
+    seen::{assert_problem, assert_replayed, count, no_session, records, rows},
+    support::{
+        databases::{Postgres, postgres},
+        http::Connection,
+        proxy::Proxy,
+    },
+};
+
+/// What the server complained of, as sqlx passes it on; of this test, which runs on this thread alone.
+#[derive(Clone, Default)]
+struct Notices(Arc<Mutex<Vec<u8>>>);
+
+impl Notices {
+    fn listen(&self) -> tracing::subscriber::DefaultGuard {
+        let notices = self.clone();
+        let written = tracing_subscriber::fmt::layer().with_writer(move || notices.clone());
+        let only = Targets::new().with_target("sqlx::postgres::notice", Level::WARN);
+        tracing::subscriber::set_default(tracing_subscriber::registry().with(only).with(written))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+}
+
+impl io::Write for Notices {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+async fn on_one_connection(test_before_acquire: bool) -> (Postgres, Proxy, Service) {
+    let database = postgres().await;
+    let proxy = Proxy::start(&database).await;
+    let options = PgPoolOptions::new().max_connections(1).test_before_acquire(test_before_acquire);
+    let pool = options.connect_with(proxy.options(&database)).await.unwrap();
+    let service = Service::start_with(&database, pool, |builder| builder).await;
+    database.connect().await.execute("CREATE TABLE ordinary (id int PRIMARY KEY)").await.unwrap();
+    (database, proxy, service)
+}
+
+#[tokio::test]
+async fn b46_a_complaint_of_the_server_is_heard() {
+    let notices = Notices::default();
+    let _listening = notices.listen();
+    let database = postgres().await;
+    let mut connection = database.connect().await;
+    connection.execute("BEGIN; BEGIN").await.unwrap();
+    assert!(notices.text().contains("already a transaction in progress"), "{}", notices.text());
+}
+
+/// The moments are a sweep, not a proof: whichever moment it is, everything below must hold.
+async fn sweep(test_before_acquire: bool) {
+    let (database, proxy, service) = on_one_connection(test_before_acquire).await;
+    let notices = Notices::default();
+    let _listening = notices.listen();
+    proxy.delay(Duration::from_millis(20));
+    let moments: Vec<u64> = (0..=50).step_by(2).collect();
+    for &moment in &moments {
+        let mut client = Connection::open(service.address()).await;
+        client.send(&request(&format!("k{moment}"), "write")).await;
+        tokio::time::sleep(Duration::from_millis(moment)).await;
+        client.reset();
+        let ordinary = sqlx::query("INSERT INTO ordinary VALUES ($1)").bind(i32::try_from(moment).unwrap());
+        ordinary.execute(&service.pool).await.expect("an ordinary query on a clean connection");
+    }
+    service.idempotency.drain(Duration::from_secs(30)).await.unwrap();
+    proxy.delay(Duration::ZERO);
+    no_session(&database, "state LIKE 'idle in transaction%'").await;
+    assert_eq!(count(&database, "ordinary").await, i64::try_from(moments.len()).unwrap());
+
+    for moment in moments {
+        let key = format!("k{moment}");
+        let before = rows(&database, &key).await;
+        assert!(before <= 1, "{key}");
+        let retried = service.retry(&key, "write").await;
+        assert_eq!(retried.status, 201, "{key}: {}", retried.text());
+        assert_eq!(retried.header("idempotent-replayed").is_some(), before == 1, "{key}");
+        assert_eq!(rows(&database, &key).await, 1, "{key}");
+    }
+    assert_eq!(notices.text(), "");
+}
+
+#[tokio::test]
+async fn b46_disconnects_at_any_moment_on_a_tested_connection() {
+    sweep(true).await;
+}
+
+#[tokio::test]
+async fn b46_disconnects_at_any_moment_on_an_untested_connection() {
+    sweep(false).await;
+}
+
+#[tokio::test]
+async fn b47_a_disconnect_at_each_statement_does_not_stop_the_attempt() {
+    for test_before_acquire in [true, false] {
+        let (database, proxy, service) = on_one_connection(test_before_acquire).await;
+        let notices = Notices::default();
+        let _listening = notices.listen();
+        for (number, statement) in [
+            "pg_try_advisory_xact_lock",
+            "LEFT JOIN idem_records",
+            "INSERT INTO effects",
+            "INSERT INTO idem_records AS r",
+            "COMMIT",
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let key = format!("k{number}");
+            let trap = proxy.hold(statement);
+            let mut client = Connection::open(service.address()).await;
+            client.send(&request(&key, "write")).await;
+            trap.sprung().await;
+            client.reset();
+            service.abandoned().await;
+            trap.release();
+            let ordinary = sqlx::query("INSERT INTO ordinary VALUES ($1)").bind(i32::try_from(number).unwrap());
+            ordinary.execute(&service.pool).await.expect("an ordinary query on a clean connection");
+
+            assert_eq!(rows(&database, &key).await, 1, "{statement}");
+            assert_replayed(&service.send(&key, "write").await);
+            assert_eq!((rows(&database, &key).await, service.runs()), (1, number + 1), "{statement}");
+        }
+        assert_eq!((count(&database, "ordinary").await, records(&database).await), (5, 5));
+        no_session(&database, "state LIKE 'idle in transaction%'").await;
+        assert_eq!(notices.text(), "");
+    }
+}
+
+#[tokio::test]
+async fn b47_a_disconnect_in_the_handler_does_not_free_the_key() {
+    let (database, _proxy, service) = on_one_connection(true).await;
+    let mut client = Connection::open(service.address()).await;
+    client.send(&request("k", "wait")).await;
+    service.probe.gate.entered().await;
+    client.reset();
+    service.abandoned().await;
+    assert_problem(&service.send("k", "wait").await, 409, "in-progress");
+    service.probe.gate.open();
+    assert_replayed(&service.retry("k", "wait").await);
+    assert_eq!((rows(&database, "k").await, service.runs()), (1, 1));
+}
