@@ -11,6 +11,8 @@ mod app;
 mod commit;
 #[path = "faults/disconnect.rs"]
 mod disconnect;
+#[path = "faults/listen.rs"]
+mod listen;
 #[path = "faults/seen.rs"]
 mod seen;
 #[path = "faults/sqlite.rs"]

@@ -1,5 +1,6 @@
 //! A small service on PostgreSQL whose one handler does what its request says, fails where it says, and can be held.
 //! Its tables: `effects`, which only the handler writes, and idem's own.
+#![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::sync::Arc;
 

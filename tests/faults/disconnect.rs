@@ -1,18 +1,13 @@
 //! Clients that go away at every moment of a request, on a pool of one connection.
 //! An attempt goes on to its end, and the connection comes back clean: the next to use it is an innocent.
 
-use std::{
-    io,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::time::Duration;
 
 use sqlx::{Executor, postgres::PgPoolOptions};
-use tracing::Level;
-use tracing_subscriber::{filter::Targets, layer::SubscriberExt};
 
 use crate::{
     app::{Service, request},
+    listen::{heard, listen},
     seen::{assert_problem, assert_replayed, count, no_session, records, rows},
     support::{
         databases::{Postgres, postgres},
@@ -21,32 +16,10 @@ use crate::{
     },
 };
 
-/// What the server complained of, as sqlx passes it on; of this test, which runs on this thread alone.
-#[derive(Clone, Default)]
-struct Notices(Arc<Mutex<Vec<u8>>>);
-
-impl Notices {
-    fn listen(&self) -> tracing::subscriber::DefaultGuard {
-        let notices = self.clone();
-        let written = tracing_subscriber::fmt::layer().with_writer(move || notices.clone());
-        let only = Targets::new().with_target("sqlx::postgres::notice", Level::WARN);
-        tracing::subscriber::set_default(tracing_subscriber::registry().with(only).with(written))
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
-    }
-}
-
-impl io::Write for Notices {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+/// What the server complained of, as sqlx passes it on.
+fn complaints() -> Vec<String> {
+    let all = heard();
+    all.lines().filter(|line| line.contains("sqlx::postgres::notice")).map(str::to_owned).collect()
 }
 
 async fn on_one_connection(test_before_acquire: bool) -> (Postgres, Proxy, Service) {
@@ -61,19 +34,18 @@ async fn on_one_connection(test_before_acquire: bool) -> (Postgres, Proxy, Servi
 
 #[tokio::test]
 async fn b46_a_complaint_of_the_server_is_heard() {
-    let notices = Notices::default();
-    let _listening = notices.listen();
+    listen();
     let database = postgres().await;
     let mut connection = database.connect().await;
     connection.execute("BEGIN; BEGIN").await.unwrap();
-    assert!(notices.text().contains("already a transaction in progress"), "{}", notices.text());
+    assert!(complaints()[0].contains("already a transaction in progress"));
+    assert_eq!(complaints().len(), 1);
 }
 
 /// The moments are a sweep, not a proof: whichever moment it is, everything below must hold.
 async fn sweep(test_before_acquire: bool) {
     let (database, proxy, service) = on_one_connection(test_before_acquire).await;
-    let notices = Notices::default();
-    let _listening = notices.listen();
+    listen();
     proxy.delay(Duration::from_millis(20));
     let moments: Vec<u64> = (0..=50).step_by(2).collect();
     for &moment in &moments {
@@ -98,7 +70,7 @@ async fn sweep(test_before_acquire: bool) {
         assert_eq!(retried.header("idempotent-replayed").is_some(), before == 1, "{key}");
         assert_eq!(rows(&database, &key).await, 1, "{key}");
     }
-    assert_eq!(notices.text(), "");
+    assert_eq!(complaints(), <[String; 0]>::default());
 }
 
 #[tokio::test]
@@ -115,8 +87,7 @@ async fn b46_disconnects_at_any_moment_on_an_untested_connection() {
 async fn b47_a_disconnect_at_each_statement_does_not_stop_the_attempt() {
     for test_before_acquire in [true, false] {
         let (database, proxy, service) = on_one_connection(test_before_acquire).await;
-        let notices = Notices::default();
-        let _listening = notices.listen();
+        listen();
         for (number, statement) in [
             "pg_try_advisory_xact_lock",
             "LEFT JOIN idem_records",
@@ -144,7 +115,7 @@ async fn b47_a_disconnect_at_each_statement_does_not_stop_the_attempt() {
         }
         assert_eq!((count(&database, "ordinary").await, records(&database).await), (5, 5));
         no_session(&database, "state LIKE 'idle in transaction%'").await;
-        assert_eq!(notices.text(), "");
+        assert_eq!(complaints(), <[String; 0]>::default());
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a test sees from outside: answers, committed rows, the server's sessions.
 //! Rows are counted over a connection of its own, which no proxy breaks.
+#![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::time::Duration;
 
