@@ -12,12 +12,16 @@ mod sqlite {
 
     mod answers;
     mod app;
+    mod busy;
     mod concurrency;
     mod fingerprint;
     mod key;
+    mod lifetime;
+    mod logs;
     mod options;
     mod outcomes;
     mod responses;
+    mod schema;
     mod scope;
 
     pub async fn fresh() -> Database {
@@ -38,6 +42,37 @@ mod sqlite {
 
     /// Whether a failed statement aborts its transaction.
     pub const ABORTS: bool = false;
+
+    /// 2500 records that expired long ago.
+    pub const FILL: &str = "\
+        WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 2500) \
+        INSERT INTO idem_records \
+        SELECT CAST(printf('%032d', n) AS BLOB), 'old', X'01', 1, 200, X'', X'', 0, 1 FROM series";
+
+    /// A table whose columns have other types.
+    pub const RETYPE: &str = "DROP TABLE idem_records; CREATE TABLE idem_records (id TEXT PRIMARY KEY, \
+        operation TEXT, fingerprint BLOB, format INTEGER, status INTEGER, headers BLOB, body TEXT, \
+        created_at INTEGER, expires_at INTEGER)";
+
+    /// Rows as version 0.1 wrote them.
+    pub const GOLDEN: &str = "\
+        INSERT INTO idem_records \
+            (id, operation, fingerprint, format, status, headers, body, created_at, expires_at) \
+        VALUES \
+        (X'D52290C5EC40D7160F740B1CA4801FF064B6044735F098A2CD81A679ABD3E649', 'pay', \
+         X'01EA9C007B7488D7D464E9DBCA4749969591AA00BF1C4961ED5E6A6437F94CEF14', \
+         1, 201, X'000000086c6f636174696f6e0000000b2f7061796d656e74732f310000000a7365742d636f6f6b69\
+             6500000003613d310000000a7365742d636f6f6b696500000003623d3200000005782d6f64640000\
+             0004636166e90000000d63616368652d636f6e74726f6c000000086e6f2d73746f7265', \
+         X'73746F72656400FF', 1767225600000, 4070908800000), \
+        (X'4AA94F360E8BA508572FCEFBA02E715B05BB242F52DD3F44F38E3C510F656FC0', 'pay', \
+         X'026984B0F7404DF73A04974880B6084DBDBD1422FB0E7BC35686EAFF71D9CD21E6', \
+         1, 402, X'', \
+         X'', 1767225600000, 4070908800000), \
+        (X'EA0FDFB2F22468D15EB5583F9C5EA86DBDCE60A47CA66667F28BA4DD4FFD4739', 'here', \
+         X'018FFE008EB4DBB512CEAFB366B3C4CD01E937C1E6E53A4CE5DE21DFDBC0926C64', \
+         1, 204, X'', \
+         X'', 1767225600000, 4070908800000)";
 }
 
 #[path = "conformance"]
@@ -49,11 +84,15 @@ mod postgres {
     mod answers;
     mod app;
     mod concurrency;
+    mod contention;
     mod fingerprint;
     mod key;
+    mod lifetime;
+    mod logs;
     mod options;
     mod outcomes;
     mod responses;
+    mod schema;
     mod scope;
 
     pub const PAYMENTS: &str = "CREATE TABLE payments (id BIGSERIAL PRIMARY KEY, account TEXT NOT NULL)";
@@ -70,4 +109,34 @@ mod postgres {
 
     /// Whether a failed statement aborts its transaction.
     pub const ABORTS: bool = true;
+
+    /// 2500 records that expired long ago.
+    pub const FILL: &str = "\
+        INSERT INTO idem_records \
+        SELECT convert_to(lpad(n::text, 32, '0'), 'UTF8'), 'old', '\\x01', 1, 200, '', '', \
+               now() - interval '9 days', now() - interval '1 day' \
+          FROM generate_series(1, 2500) AS n";
+
+    /// Makes a column another type.
+    pub const RETYPE: &str = "ALTER TABLE idem_records ALTER COLUMN body TYPE text USING encode(body, 'hex')";
+
+    /// Rows as version 0.1 wrote them.
+    pub const GOLDEN: &str = "\
+        INSERT INTO idem_records \
+            (id, operation, fingerprint, format, status, headers, body, created_at, expires_at) \
+        VALUES \
+        ('\\xd52290c5ec40d7160f740b1ca4801ff064b6044735f098a2cd81a679abd3e649', 'pay', \
+         '\\x01ea9c007b7488d7d464e9dbca4749969591aa00bf1c4961ed5e6a6437f94cef14', \
+         1, 201, '\\x000000086c6f636174696f6e0000000b2f7061796d656e74732f310000000a7365742d636f6f6b69\
+             6500000003613d310000000a7365742d636f6f6b696500000003623d3200000005782d6f64640000\
+             0004636166e90000000d63616368652d636f6e74726f6c000000086e6f2d73746f7265', \
+         '\\x73746f72656400ff', '2026-01-01Z', '2099-01-01Z'), \
+        ('\\x4aa94f360e8ba508572fcefba02e715b05bb242f52dd3f44f38e3c510f656fc0', 'pay', \
+         '\\x026984b0f7404df73a04974880b6084dbdbd1422fb0e7bc35686eaff71d9cd21e6', \
+         1, 402, '\\x', \
+         '\\x', '2026-01-01Z', '2099-01-01Z'), \
+        ('\\xea0fdfb2f22468d15eb5583f9c5ea86dbdce60a47ca66667f28ba4dd4ffd4739', 'here', \
+         '\\x018ffe008eb4dbb512ceafb366b3c4cd01e937c1e6e53a4ce5de21dfdbc0926c64', \
+         1, 204, '\\x', \
+         '\\x', '2026-01-01Z', '2099-01-01Z')";
 }

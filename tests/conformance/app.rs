@@ -11,14 +11,15 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
+use futures_util::future::join_all;
 use idem_runtime::{Builder, Idempotency, Scope, ScopeId, idempotent};
 use sqlx::Pool;
-use tokio::task::JoinHandle;
+use tokio::{sync::Barrier, task::JoinHandle};
 
 use super::{AGE, Connection, Database, Db, PAYMENTS, fresh};
 use crate::support::{
     gate::{Gate, Runs},
-    http::{self, RawResponse, Server},
+    http::{self, Connection as Socket, RawResponse, Server},
 };
 
 #[derive(Clone)]
@@ -141,8 +142,19 @@ impl Service {
         defaults: impl FnOnce(Builder<Db>) -> Builder<Db>,
         answer: impl Fn() -> Response + Send + Sync + 'static,
     ) -> Self {
-        let database = Arc::new(fresh().await);
+        let database = fresh().await;
         let pool = database.pool(connections).await;
+        Self::on(database, pool, router, defaults, answer).await
+    }
+
+    /// The same on a pool of the test's own.
+    pub async fn on(
+        database: Database,
+        pool: Pool<Db>,
+        router: Router<App>,
+        defaults: impl FnOnce(Builder<Db>) -> Builder<Db>,
+        answer: impl Fn() -> Response + Send + Sync + 'static,
+    ) -> Self {
         let app = App {
             idempotency: defaults(Idempotency::builder(pool.clone())).build(),
             runs: Runs::default(),
@@ -152,7 +164,7 @@ impl Service {
         app.idempotency.migrate().await.expect("a migrated database");
         sqlx::query(PAYMENTS).execute(&pool).await.expect("a table of payments");
         let server = Server::start(router.with_state(app.clone())).await;
-        Self { app, pool, server, database }
+        Self { app, pool, server, database: Arc::new(database) }
     }
 
     /// The same application once more, as another process would be: a pool of its own, nothing in memory shared.
@@ -205,6 +217,22 @@ impl Service {
     pub async fn execute(&self, sql: &'static str) {
         sqlx::query(sql).execute(&self.pool).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
+}
+
+/// Many requests that a barrier releases at one moment, on connections that are open already.
+pub async fn at_once(services: &[&Service], path: &str, keys: &[String]) -> Vec<RawResponse> {
+    let barrier = Arc::new(Barrier::new(keys.len()));
+    let requests = keys.iter().zip(services.iter().cycle()).map(|(key, service)| {
+        let (barrier, address) = (Arc::clone(&barrier), service.address());
+        let request = http::request("POST", path, &[ALICE, (KEY, key)], "1");
+        async move {
+            let mut socket = Socket::open(address).await;
+            barrier.wait().await;
+            socket.send(&request).await;
+            socket.response().await
+        }
+    });
+    join_all(requests).await
 }
 
 /// One of idem's own answers: a problem document with this code, unmarked, and with `Retry-After` where a retry helps.

@@ -1,7 +1,7 @@
 //! Twins, clients that leave, transactions that end otherwise than asked, pools of one.
 //! Order comes from gates and barriers; PostgreSQL's isolation levels are in `contention`.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use axum::{
     Router,
@@ -14,13 +14,12 @@ use axum::{
 use futures_util::future::join_all;
 use idem_runtime::{Error, Settle, idempotent};
 use sqlx::Executor;
-use tokio::sync::Barrier;
 use tower_http::timeout::TimeoutLayer;
 
 use super::{ABORTS, Connection, app::*};
 use crate::support::{
     gate::Gate,
-    http::{self, Connection as Socket, RawResponse},
+    http::{self, Connection as Socket},
     soon,
 };
 
@@ -47,22 +46,6 @@ fn routes() -> Router<App> {
 
 async fn pool_of_one(router: Router<App>) -> Service {
     Service::of(router, 1, plain, || StatusCode::CREATED.into_response()).await
-}
-
-/// Many requests that a barrier releases at one moment, on connections that are open already.
-async fn at_once(services: &[&Service], path: &str, keys: &[String]) -> Vec<RawResponse> {
-    let barrier = Arc::new(Barrier::new(keys.len()));
-    let requests = keys.iter().zip(services.iter().cycle()).map(|(key, service)| {
-        let (barrier, address) = (Arc::clone(&barrier), service.address());
-        let request = http::request("POST", path, &[ALICE, (KEY, key)], "1");
-        async move {
-            let mut socket = Socket::open(address).await;
-            barrier.wait().await;
-            socket.send(&request).await;
-            socket.response().await
-        }
-    });
-    join_all(requests).await
 }
 
 #[tokio::test]

@@ -74,7 +74,8 @@ async fn b69_who_is_not_let_in_learns_nothing() {
     let used = service.send("POST", "/pay", &[(KEY, "k")], "1").await;
     let unused = service.send("POST", "/pay", &[(KEY, "never")], "1").await;
     assert_eq!((used.status, &used.body), (401, &unused.body));
-    let names = |response: &http::RawResponse| response.headers.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    let names =
+        |response: &http::RawResponse| response.headers.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&used), names(&unused));
     assert_eq!(service.counts().await, (1, 1, 1));
 }

@@ -1,0 +1,223 @@
+//! PostgreSQL alone: twins in other processes, strict isolation levels, transactions that lose against others.
+//! The failures are the database's own, made to happen by gates.
+
+use axum::{
+    Router,
+    extract::{Path, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::{any, post},
+};
+use idem_runtime::idempotent;
+use sqlx::{Executor, Row};
+
+use super::{Connection, app::*};
+use crate::support::soon;
+
+/// An application's own error, with the database's behind it.
+#[derive(Debug, thiserror::Error)]
+#[error("the payment failed")]
+struct Failed(#[source] Cause);
+
+#[derive(Debug, thiserror::Error)]
+#[error("the table of accounts")]
+struct Cause(#[from] sqlx::Error);
+
+impl From<sqlx::Error> for Failed {
+    fn from(error: sqlx::Error) -> Self {
+        Self(Cause(error))
+    }
+}
+
+impl IntoResponse for Failed {
+    fn into_response(self) -> Response {
+        StatusCode::INTERNAL_SERVER_ERROR.into_response()
+    }
+}
+
+/// Adds one to a row that all keys share.
+#[idempotent(scope = account, isolation = "repeatable read")]
+async fn add(tx: &mut Connection, State(app): State<App>, account: Account) -> Result<StatusCode, Failed> {
+    app.runs.begin();
+    write(tx, &account).await;
+    app.gate.pass().await;
+    tx.execute("UPDATE sums SET sum = sum + 1 WHERE id = 1").await?;
+    Ok(StatusCode::CREATED)
+}
+
+/// Inserts what it has read and one more: each is right alone, both together are not.
+#[idempotent(scope = account, isolation = "serializable")]
+async fn skew(
+    tx: &mut Connection,
+    State(app): State<App>,
+    account: Account,
+    Path(id): Path<i64>,
+) -> Result<StatusCode, Failed> {
+    app.runs.begin();
+    let sum: i64 = tx.fetch_one("SELECT sum(sum)::bigint FROM sums").await?.try_get(0)?;
+    sqlx::query("INSERT INTO sums (id, sum) VALUES ($1, $2)").bind(id).bind(sum + 1).execute(&mut *tx).await?;
+    write(tx, &account).await;
+    app.gate.pass().await;
+    Ok(StatusCode::CREATED)
+}
+
+/// Locks two rows in the order of the path.
+#[idempotent(scope = account)]
+async fn lock(
+    tx: &mut Connection,
+    State(app): State<App>,
+    account: Account,
+    Path((one, other)): Path<(i64, i64)>,
+) -> Result<StatusCode, Failed> {
+    app.runs.begin();
+    write(tx, &account).await;
+    for id in [one, other] {
+        sqlx::query("UPDATE sums SET sum = sum + 1 WHERE id = $1").bind(id).execute(&mut *tx).await?;
+        app.gate.pass().await;
+    }
+    Ok(StatusCode::CREATED)
+}
+
+/// Loses always.
+#[idempotent(scope = account)]
+async fn lose(tx: &mut Connection, State(app): State<App>, account: Account) -> Result<StatusCode, Failed> {
+    app.runs.begin();
+    write(tx, &account).await;
+    tx.execute("DO $$ BEGIN RAISE EXCEPTION SQLSTATE '40001'; END $$").await?;
+    Ok(StatusCode::CREATED)
+}
+
+fn routes() -> Router<App> {
+    let router = Router::new().route("/pay", post(pay)).route("/hold", post(hold)).route("/add", post(add));
+    router.route("/skew/{id}", post(skew)).route("/lock/{one}/{other}", post(lock)).route("/lose", any(lose))
+}
+
+async fn service() -> Service {
+    let service = Service::start(routes()).await;
+    service.execute("CREATE TABLE sums (id BIGINT PRIMARY KEY, sum BIGINT NOT NULL)").await;
+    service.execute("INSERT INTO sums VALUES (1, 0), (2, 0)").await;
+    service
+}
+
+async fn sum(service: &Service, id: i64) -> i64 {
+    let sum = sqlx::query_scalar("SELECT sum FROM sums WHERE id = $1").bind(id);
+    sum.fetch_one(&service.pool).await.unwrap()
+}
+
+#[tokio::test]
+async fn b38_b18_a_twin_in_another_process_is_answered_at_once() {
+    for level in ["read committed", "repeatable read", "serializable"] {
+        let service = service().await;
+        service.database.set("default_transaction_isolation", level).await;
+        let (one, other) = (service.beside(routes()).await, service.beside(routes()).await);
+        let first = one.posting("/hold", "k", "1");
+        service.app.gate.entered().await;
+        assert_problem(&other.post("/hold", "k", "1").await, 409, "in-progress");
+        assert_problem(&other.post("/hold", "k", "2").await, 422, "idempotency-key-reuse");
+        assert_problem(&other.post("/pay", "k", "1").await, 422, "idempotency-key-reuse");
+        assert_eq!(other.post("/pay", "another", "1").await.status, 201);
+        assert!(!first.is_finished());
+        service.app.gate.open();
+        let first = soon("the first", first).await.unwrap();
+        assert_replay(&first, &other.post("/hold", "k", "1").await);
+        let (runs, rows, records) = service.counts().await;
+        assert_eq!((rows, records), (2, 2), "{level}");
+        // Where the database tells what might not be serializable, it may ask for a run more.
+        assert!(runs == 2 || (level == "serializable" && runs <= 3), "{level}: {runs}");
+    }
+}
+
+#[tokio::test]
+async fn b39_twins_at_strict_isolation_levels_are_409_or_replayed() {
+    for level in ["repeatable read", "serializable"] {
+        let service = service().await;
+        service.database.set("default_transaction_isolation", level).await;
+        let (one, other) = (service.beside(routes()).await, service.beside(routes()).await);
+        let shown = one.pool.fetch_one("SHOW transaction_isolation").await.unwrap();
+        assert_eq!(shown.get::<String, _>(0), level);
+        for key in 0..10 {
+            let keys = vec![format!("k{key}"); 20];
+            let answers = at_once(&[&one, &other], "/pay", &keys).await;
+            let ran =
+                answers.iter().filter(|answer| answer.status == 201 && answer.header("idempotent-replayed").is_none());
+            assert_eq!(ran.count(), 1, "{level}");
+            assert!(answers.iter().all(|answer| matches!(answer.status, 201 | 409)), "{level}: {answers:?}");
+        }
+        let (runs, rows, records) = service.counts().await;
+        assert_eq!((rows, records), (10, 10), "{level}");
+        assert!(runs == 10 || level == "serializable", "{level}: {runs}");
+    }
+}
+
+#[tokio::test]
+async fn b39_a_serialization_failure_in_the_handler_is_retried_whole() {
+    let service = service().await;
+    let keys = [service.posting("/add", "one", ""), service.posting("/add", "two", "")];
+    // Both have their snapshots; whoever updates second cannot serialize.
+    service.app.gate.entered().await;
+    service.app.gate.entered().await;
+    service.app.gate.let_one_through();
+    soon("one commit", async { while sum(&service, 1).await == 0 {} }).await;
+    service.app.gate.open();
+    for key in keys {
+        assert_eq!(soon("an answer", key).await.unwrap().status, 201);
+    }
+    assert_eq!((sum(&service, 1).await, service.counts().await), (2, (3, 2, 2)));
+}
+
+#[tokio::test]
+async fn b39_a_conflict_that_shows_at_the_end_is_retried_whole() {
+    let service = service().await;
+    let keys = [service.posting("/skew/101", "one", ""), service.posting("/skew/102", "two", "")];
+    // Both have read and written, neither sees the other's row or waits for it: only the end can tell.
+    service.app.gate.entered().await;
+    service.app.gate.entered().await;
+    service.app.gate.open();
+    for key in keys {
+        assert_eq!(soon("an answer", key).await.unwrap().status, 201);
+    }
+    let (runs, rows, records) = service.counts().await;
+    assert_eq!((rows, records), (2, 2));
+    assert!((3..=4).contains(&runs), "{runs}");
+    assert_eq!(sum(&service, 101).await + sum(&service, 102).await, 1 + 2, "as if one had come after the other");
+}
+
+#[tokio::test]
+async fn b39_a_deadlock_is_retried_whole() {
+    let service = service().await;
+    let keys = [service.posting("/lock/1/2", "one", ""), service.posting("/lock/2/1", "two", "")];
+    service.app.gate.entered().await;
+    service.app.gate.entered().await;
+    service.app.gate.open();
+    for key in keys {
+        assert_eq!(soon("an answer", key).await.unwrap().status, 201);
+    }
+    assert_eq!((sum(&service, 1).await, sum(&service, 2).await), (2, 2));
+    assert_eq!(service.counts().await, (3, 2, 2));
+}
+
+#[tokio::test]
+async fn b39_who_always_loses_is_503_and_the_key_stays_free() {
+    let service = service().await;
+    assert_problem(&service.post("/lose", "k", "").await, 503, "idempotency-contention");
+    assert_eq!(service.counts().await, (4, 0, 0));
+    assert_eq!(service.post("/pay", "k", "").await.status, 201);
+    assert_eq!(service.counts().await, (5, 1, 1));
+    // Without a key, the same.
+    assert_problem(&service.send("PUT", "/lose", &[ALICE], "").await, 503, "idempotency-contention");
+    assert_eq!(service.counts().await, (9, 1, 1));
+}
+
+#[tokio::test]
+async fn b49_as_many_handlers_at_once_as_connections() {
+    let service = Service::of(routes(), 3, plain, || ().into_response()).await;
+    let keys = ["one", "two", "three"].map(|key| service.posting("/hold", key, ""));
+    for _ in &keys {
+        service.app.gate.entered().await;
+    }
+    service.app.gate.open();
+    for key in keys {
+        assert_eq!(soon("an answer", key).await.unwrap().status, 201);
+    }
+    assert_eq!(service.counts().await, (3, 3, 3));
+}
