@@ -3,9 +3,12 @@
 
 use std::{
     fs,
-    io::Write as _,
     path::{Path, PathBuf},
 };
+
+#[path = "support/tally.rs"]
+#[allow(dead_code, reason = "the databases use the rest")]
+mod tally;
 
 /// The cases with more than one error, and why.
 const MORE_THAN_ONE: &[(&str, usize)] = &[
@@ -30,8 +33,9 @@ fn each_misuse_has_its_error() {
     let trybuild = trybuild::TestCases::new();
     trybuild.compile_fail("ui/*.rs");
     drop(trybuild);
-    // Past the capture of the test's output: a run that found too few cases must show.
-    writeln!(std::io::stderr(), "ui cases: {}", cases.len()).expect("stderr");
+    for case in &cases {
+        tally::ran("ui", name(case));
+    }
 }
 
 #[test]

@@ -48,7 +48,8 @@ use crate::{errors::Errors, handler::Item};
 ///
 /// # Options
 ///
-/// Each but `scope` overrides the application's own default, set on the builder of `Idempotency`.
+/// Each but `scope` overrides the application's own default, set on the builder of `Idempotency`. The module `options` of
+/// `idem-runtime` has an example of each.
 ///
 /// | option | values | without it |
 /// |---|---|---|

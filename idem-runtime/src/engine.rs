@@ -241,7 +241,12 @@ async fn prepare<Db: Backend>(
             Db::discard(transaction).await;
             Prepared::Over(Settled::Ended)
         }
-        Err(error) => Prepared::Over(settled_by::<Db>(&error)),
+        Err(error) => {
+            let settled = settled_by::<Db>(&error);
+            // Not left to the drop, which rolls back some time later: the next look would meet this claim's own locks.
+            roll_back(transaction).await;
+            Prepared::Over(settled)
+        }
     }
 }
 
@@ -278,8 +283,13 @@ async fn begin_and_look<Db: Backend>(
     wanted: Wanted,
 ) -> Result<(Transaction<'static, Db>, Look<Db::Token>), sqlx::Error> {
     let mut transaction = Transaction::begin(connection, Some(Db::begin(isolation, Some(&wanted)))).await?;
-    let look = Db::claim(&mut transaction, &wanted).await?;
-    Ok((transaction, look))
+    match Db::claim(&mut transaction, &wanted).await {
+        Ok(look) => Ok((transaction, look)),
+        Err(error) => {
+            roll_back(transaction).await;
+            Err(error)
+        }
+    }
 }
 
 /// Runs a step against the database to its end, and waits for it no longer than the limit.

@@ -25,10 +25,6 @@ impl Print {
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         [&[self.rule as u8], self.digest.as_bytes()].concat()
     }
-
-    pub(crate) fn digest(&self) -> &Digest {
-        &self.digest
-    }
 }
 
 /// How a request relates to a stored fingerprint.

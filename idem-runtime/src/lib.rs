@@ -1,4 +1,68 @@
 //! Exactly-once axum handlers: the `Idempotency-Key` and the work commit in one sqlx transaction.
+//! Put [`#[idempotent]`](macro@idempotent) on a handler, hold an [`Idempotency`] in the state, and retries are safe.
+//!
+//! The handler takes the open transaction as its one `&mut` parameter and says with `scope` whose keys these are.
+//! A retry with the same key gets the stored answer; see the crate's README for the table of answers, and [`options`] for
+//! an example of each option.
+//!
+//! ```
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/options_prelude.in"));
+//! use axum::{Router, extract::FromRef, routing::post};
+//! use idem_runtime::Idempotency;
+//! use sqlx::Postgres;
+//!
+//! #[idempotent(scope = account)]
+//! async fn pay(account: Account, tx: &mut PgConnection, Json(payment): Json<Payment>) -> Result<StatusCode, AppError> {
+//!     let insert = sqlx::query("INSERT INTO payments (account, amount) VALUES ($1, $2)");
+//!     insert.bind(account.0).bind(payment.amount).execute(tx).await?;
+//!     Ok(StatusCode::CREATED)
+//! }
+//!
+//! #[derive(Clone, FromRef)]
+//! struct App {
+//!     idempotency: Idempotency<Postgres>,
+//! }
+//!
+//! async fn start(pool: PgPool) -> Result<Router, idem_runtime::Error> {
+//!     let idempotency = Idempotency::builder(pool).build();
+//!     idempotency.migrate().await?;
+//!     Ok(Router::new().route("/payments", post(pay)).with_state(App { idempotency }))
+//! }
+//! # fn main() {}
+//! ```
+//!
+//! # How a request runs
+//!
+//! 1. The handler's extractors run in axum's order, over a body that keeps what they read. A rejection is the answer.
+//! 2. The key is checked, and digested with the scope; the request is fingerprinted.
+//! 3. In a task of its own, which a disconnect does not stop: a transaction opens and claims the key, or tells that there
+//!    is a record (replay, or mismatch) or that a twin is running (409).
+//! 4. The handler's body runs with the transaction. Its answer's body is read to its end.
+//! 5. The record is written in the same transaction, which proves that it is still the one that was opened; COMMIT.
+//! 6. Only when COMMIT is acknowledged does the answer leave.
+//!
+//! Whatever breaks before 6 leaves neither the work nor the key. On PostgreSQL this costs two round trips more than the
+//! same handler in a bare transaction; SQLite the same number of statements.
+//!
+//! # Features
+//!
+//! - `postgres`, `sqlite`: the databases; at least one.
+//! - `metrics`: the counter `idem_requests_total` and the histogram `idem_request_duration_seconds`, by `operation` and
+//!   `outcome`, for the recorder of the crate `metrics`.
+//!
+//! # What is seen of it
+//!
+//! A span `idempotent` around each attempt, and an event `answered` (level info, target `idem_runtime`) for each answer, with
+//! `operation`, `outcome` and `duration`. Outcomes are `stored`, `replayed`, `freed`, `unprotected`, or a [`Code`]. Failures
+//! are events of level error. None holds a key, a scope or a body.
+//!
+//! # Tables
+//!
+//! [`Idempotency::migrate`] makes `idem_records` and `idem_schema`. A record holds digests of scope and key and of the
+//! request, the operation's name, status, headers and body of the answer, and when it was made and expires. The answer is
+//! stored as it is: what must not lie in a database must not be in an answer.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
 compile_error!("idem-runtime needs a database: enable its feature `postgres` or `sqlite`, the one your pool has");
@@ -25,6 +89,9 @@ mod scope;
 
 #[doc(hidden)]
 pub mod __private;
+
+#[doc = include_str!("options.md")]
+pub mod options {}
 
 pub use idem_macros::idempotent;
 

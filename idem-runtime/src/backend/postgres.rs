@@ -17,13 +17,15 @@ const SAVEPOINT: &str = "SAVEPOINT idem_claim";
 
 /// The transaction identifier names the claim's transaction at its end; a replay needs none and is not given one.
 const LOOK: &str = "\
-    SELECT r.fingerprint, r.format, r.status, r.headers, r.body, lock.held, \
-           CASE WHEN r.id IS NULL AND lock.held AND writable THEN pg_current_xact_id()::text END AS transaction_id, \
+    SELECT r.fingerprint, r.format, r.status, r.headers, r.body, \
+           CASE WHEN r.id IS NULL AND current_setting('idem.key_lock') = 'true' \
+                 AND current_setting('transaction_read_only') = 'off' \
+                THEN pg_current_xact_id()::text END AS transaction_id, \
            current_setting('transaction_isolation') <> 'read committed' AS strict, \
-           writable, \
-           has_table_privilege('idem_records', 'INSERT') AND has_table_privilege('idem_records', 'UPDATE') AS permitted \
-      FROM (SELECT current_setting('idem.key_lock')::boolean AS held, \
-                   NOT current_setting('transaction_read_only')::boolean AS writable) AS lock \
+           current_setting('transaction_read_only') = 'on' AS read_only, \
+           has_table_privilege('idem_records'::regclass, 'INSERT') \
+               AND has_table_privilege('idem_records'::regclass, 'UPDATE') AS permitted \
+      FROM (VALUES (1)) AS always \
       LEFT JOIN idem_records AS r ON r.id = $1 AND r.expires_at > clock_timestamp()";
 
 /// The snapshot of a strict isolation level is older than the lock, and hides a record that was committed in between.
@@ -118,7 +120,7 @@ impl Backend for Postgres {
         if let Some(fingerprint) = row.try_get("fingerprint")? {
             return completed(&row, fingerprint);
         }
-        if !row.try_get::<bool, _>("writable")? {
+        if row.try_get("read_only")? {
             return Ok(Look::ReadOnly);
         }
         if !row.try_get::<bool, _>("permitted")? {
@@ -247,7 +249,7 @@ struct Locks {
 
 impl Locks {
     fn of(wanted: &Wanted) -> Self {
-        let request = Digest::of("request", [wanted.id.as_bytes(), wanted.fingerprint.digest().as_bytes()]);
+        let request = Digest::of("request", [wanted.id.as_bytes(), &wanted.fingerprint.to_bytes()]);
         Self { key: number(&wanted.id), request: number(&request) }
     }
 }

@@ -11,9 +11,18 @@ const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/sqlite/0001_record
 /// The write lock at once: a transaction that reads first and writes later can find that it may not.
 const BEGIN: &str = "BEGIN IMMEDIATE; SAVEPOINT idem_claim";
 
-const LOOK: &str = "\
-    SELECT fingerprint, format, status, headers, body FROM idem_records \
-     WHERE id = ?1 AND expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)";
+macro_rules! look {
+    () => {
+        "SELECT fingerprint, format, status, headers, body FROM idem_records \
+          WHERE id = ?1 AND expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+    };
+}
+
+const LOOK: &str = look!();
+
+/// Where nothing can be written, the look fails: it begins with a write, of no row, because BEGIN IMMEDIATE succeeds on
+/// a file that is read-only.
+const LOOK_TO_WRITE: &str = concat!("DELETE FROM idem_records WHERE false; ", look!());
 
 const REWIND: &str = "ROLLBACK TO idem_claim";
 const RELEASE: &str = "RELEASE idem_claim";
@@ -62,8 +71,7 @@ impl Backend for Sqlite {
 
     /// Readers do not wait for the writer (in WAL mode), so a retry need not wait for another key's slow handler.
     async fn glance(connection: &mut SqliteConnection, wanted: &Wanted) -> Result<Option<Record>, sqlx::Error> {
-        let row = sqlx::query(LOOK).bind(wanted.id.as_bytes()).fetch_optional(connection).await?;
-        row.as_ref().map(record).transpose()
+        look(connection, LOOK, wanted).await
     }
 
     fn begin(_: Option<Isolation>, _: Option<&Wanted>) -> SqlStr {
@@ -71,7 +79,7 @@ impl Backend for Sqlite {
     }
 
     async fn claim(connection: &mut SqliteConnection, wanted: &Wanted) -> Result<Look<()>, sqlx::Error> {
-        Ok(Self::glance(connection, wanted).await?.map_or(Look::Claimed(()), Look::Completed))
+        Ok(look(connection, LOOK_TO_WRITE, wanted).await?.map_or(Look::Claimed(()), Look::Completed))
     }
 
     async fn rewind(connection: &mut SqliteConnection) -> Result<Written, sqlx::Error> {
@@ -161,6 +169,15 @@ async fn to_savepoint(connection: &mut SqliteConnection, statement: &'static str
         Err(error) if primary(&error) == Some(SQLITE_ERROR) => Ok(Written::Ended),
         Err(error) => Err(error),
     }
+}
+
+async fn look(
+    connection: &mut SqliteConnection,
+    statement: &'static str,
+    wanted: &Wanted,
+) -> Result<Option<Record>, sqlx::Error> {
+    let row = sqlx::query(statement).bind(wanted.id.as_bytes()).fetch_optional(connection).await?;
+    row.as_ref().map(record).transpose()
 }
 
 fn record(row: &SqliteRow) -> Result<Record, sqlx::Error> {

@@ -1,0 +1,17 @@
+//! The state of the README.
+//! The whole file below this line is the block.
+
+use axum::extract::FromRef;
+use idem_runtime::Idempotency;
+use sqlx::{PgPool, Postgres};
+
+#[derive(Clone, FromRef)]
+struct App {
+    idempotency: Idempotency<Postgres>,
+}
+
+async fn start(pool: PgPool) -> Result<App, idem_runtime::Error> {
+    let idempotency = Idempotency::builder(pool).build();
+    idempotency.migrate().await?; // the table `idem_records`, beside your own migrations
+    Ok(App { idempotency })
+}
