@@ -174,7 +174,8 @@ async fn b39_a_conflict_that_shows_at_the_end_is_retried_whole() {
     service.app.gate.entered().await;
     service.app.gate.open();
     for key in keys {
-        assert_eq!(soon("an answer", key).await.unwrap().status, 201);
+        let answer = soon("an answer", key).await.unwrap();
+        assert_eq!(answer.status, 201, "{}", answer.text());
     }
     let (runs, rows, records) = service.counts().await;
     assert_eq!((rows, records), (2, 2));
