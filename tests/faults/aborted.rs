@@ -44,6 +44,19 @@ async fn b43_a_constraint_that_fails_at_commit_is_no_success() {
 }
 
 #[tokio::test]
+async fn b56_a_transaction_that_only_looks_like_the_claims_stores_nothing() {
+    let database = postgres().await;
+    let service = Service::start_with(&database, database.pool(1).await, |builder| builder).await;
+    let session = || sqlx::query_scalar::<_, i32>("SELECT pg_backend_pid()").fetch_one(&service.pool);
+    let before = session().await.unwrap();
+    assert_problem(&service.send("k", "restart").await, 500, "idempotency-transaction-ended");
+    // The handler's own COMMIT cannot be taken back; no answer is stored for it.
+    assert_eq!((rows(&database, "k").await, records(&database).await), (1, 0));
+    assert_ne!(session().await.unwrap(), before, "the connection was used again");
+    assert_ran(&service.send("other", "write").await);
+}
+
+#[tokio::test]
 async fn b40_a_unique_violation_of_the_handlers_own_is_its_own_business() {
     let database = postgres().await;
     let service = Service::start(&database).await;

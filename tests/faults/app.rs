@@ -84,6 +84,8 @@ pub enum Act {
     SwallowLast,
     /// A helper that logs the failure and goes on.
     SwallowInHelper,
+    /// End the transaction and begin one that looks like it, then decline.
+    Restart,
     Decline,
     Panic,
 }
@@ -172,6 +174,10 @@ async fn act(
         }
         Act::SwallowLast => drop(tx.execute("SELECT 1 FROM no_such_table").await),
         Act::SwallowInHelper => audit(tx).await,
+        Act::Restart => {
+            tx.execute("COMMIT; BEGIN; SAVEPOINT idem_claim").await?;
+            return Err(Failed::Declined);
+        }
         Act::Decline => return Err(Failed::Declined),
         Act::Panic => panic!("as asked"),
     }
