@@ -7,7 +7,7 @@ use sqlx::{Executor, postgres::PgPoolOptions};
 
 use crate::{
     app::{Service, request},
-    listen::{heard, listen},
+    listen::{complaints, listen},
     seen::{assert_problem, assert_replayed, count, no_session, records, rows},
     support::{
         databases::{Postgres, postgres},
@@ -15,12 +15,6 @@ use crate::{
         proxy::Proxy,
     },
 };
-
-/// What the server complained of, as sqlx passes it on.
-fn complaints() -> Vec<String> {
-    let all = heard();
-    all.lines().filter(|line| line.contains("sqlx::postgres::notice")).map(str::to_owned).collect()
-}
 
 async fn on_one_connection(test_before_acquire: bool) -> (Postgres, Proxy, Service) {
     let database = postgres().await;

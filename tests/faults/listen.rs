@@ -1,5 +1,6 @@
 //! What a test causes to be logged: all of idem's at TRACE with its spans, of the others what people run with.
 //! One subscriber for the process, and a text for each test's thread, since two subscribers would disturb one another.
+#![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::{cell::RefCell, io, sync::Once};
 
@@ -42,4 +43,10 @@ pub fn listen() {
 /// What this thread has logged since.
 pub fn heard() -> String {
     WRITTEN.with_borrow(|written| String::from_utf8_lossy(written).into_owned())
+}
+
+/// What the server complained of since, as sqlx passes it on.
+pub fn complaints() -> Vec<String> {
+    let all = heard();
+    all.lines().filter(|line| line.contains("sqlx::postgres::notice")).map(str::to_owned).collect()
 }
