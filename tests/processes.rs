@@ -263,6 +263,23 @@ async fn b60_a_process_killed_in_the_handler_leaves_nothing_on_sqlite() {
     assert_eq!(payments_of(&one, "ada").await["count"], 1);
 }
 
+#[tokio::test]
+async fn b55_two_processes_share_a_sqlite_file() {
+    let database = sqlite();
+    let (one, other) = (payments(&database.url()).await, payments(&database.url()).await);
+    let processes = [&one, &other];
+    let answers = join_all(
+        (0..100)
+            .map(|number| async move { pay(processes[number % 2], "ada", &format!("k{number}"), "tok_visa").await }),
+    );
+    for answer in answers.await {
+        assert_eq!((answer.status, replayed(&answer)), (201, false), "{}", answer.text());
+    }
+    assert!(replayed(&pay(&one, "ada", "k1", "tok_visa").await));
+    assert_eq!(payments_of(&one, "ada").await["count"], 100);
+    assert_eq!(runs(one.address()).await + runs(other.address()).await, 100);
+}
+
 /// The client has gone, so the server's own graceful shutdown has nothing to wait for.
 async fn b60_drained(url: &str) {
     let mut one = payments(url).await;
