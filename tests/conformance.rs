@@ -17,7 +17,6 @@ mod sqlite {
     mod fingerprint;
     mod key;
     mod lifetime;
-    mod logs;
     mod options;
     mod outcomes;
     mod responses;
@@ -88,7 +87,6 @@ mod postgres {
     mod fingerprint;
     mod key;
     mod lifetime;
-    mod logs;
     mod options;
     mod outcomes;
     mod responses;

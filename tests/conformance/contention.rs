@@ -168,18 +168,23 @@ async fn b39_a_serialization_failure_in_the_handler_is_retried_whole() {
 #[tokio::test]
 async fn b39_a_conflict_that_shows_at_the_end_is_retried_whole() {
     let service = service().await;
-    let keys = [service.posting("/skew/101", "one", ""), service.posting("/skew/102", "two", "")];
+    let (one, two) = (service.posting("/skew/101", "one", ""), service.posting("/skew/102", "two", ""));
     // Both have read and written, neither sees the other's row or waits for it: only the end can tell.
     service.app.gate.entered().await;
     service.app.gate.entered().await;
     service.app.gate.open();
-    for key in keys {
-        let answer = soon("an answer", key).await.unwrap();
+    for (key, path, answer) in [("one", "/skew/101", one), ("two", "/skew/102", two)] {
+        let mut answer = soon("an answer", answer).await.unwrap();
+        // While the winner is still at its COMMIT, its rival loses as often as it is run.
+        while answer.status == 503 {
+            assert_problem(&answer, 503, "idempotency-contention");
+            answer = service.post(path, key, "").await;
+        }
         assert_eq!(answer.status, 201, "{}", answer.text());
     }
     let (runs, rows, records) = service.counts().await;
     assert_eq!((rows, records), (2, 2));
-    assert!((3..=4).contains(&runs), "{runs}");
+    assert!(runs > 2, "{runs}");
     assert_eq!(sum(&service, 101).await + sum(&service, 102).await, 1 + 2, "as if one had come after the other");
 }
 
