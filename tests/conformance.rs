@@ -22,6 +22,7 @@ mod sqlite {
     mod responses;
     mod schema;
     mod scope;
+    mod transaction;
 
     pub async fn fresh() -> Database {
         crate::support::databases::sqlite()
@@ -92,6 +93,7 @@ mod postgres {
     mod responses;
     mod schema;
     mod scope;
+    mod transaction;
 
     pub const PAYMENTS: &str = "CREATE TABLE payments (id BIGSERIAL PRIMARY KEY, account TEXT NOT NULL)";
 

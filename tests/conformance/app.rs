@@ -219,12 +219,17 @@ impl Service {
     }
 }
 
-/// Many requests that a barrier releases at one moment, on connections that are open already.
+/// Alice's requests, one a key, all sent at one moment.
 pub async fn at_once(services: &[&Service], path: &str, keys: &[String]) -> Vec<RawResponse> {
-    let barrier = Arc::new(Barrier::new(keys.len()));
-    let requests = keys.iter().zip(services.iter().cycle()).map(|(key, service)| {
+    let requests = keys.iter().map(|key| http::request("POST", path, &[ALICE, (KEY, key)], "1"));
+    all_at_once(services, requests.collect()).await
+}
+
+/// Many requests that a barrier releases at one moment, to the services in turn, on connections that are open already.
+pub async fn all_at_once(services: &[&Service], requests: Vec<Vec<u8>>) -> Vec<RawResponse> {
+    let barrier = Arc::new(Barrier::new(requests.len()));
+    let requests = requests.into_iter().zip(services.iter().cycle()).map(|(request, service)| {
         let (barrier, address) = (Arc::clone(&barrier), service.address());
-        let request = http::request("POST", path, &[ALICE, (KEY, key)], "1");
         async move {
             let mut socket = Socket::open(address).await;
             barrier.wait().await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::{
     Router,
-    extract::{Path, Request, State},
+    extract::{Request, State},
     http::StatusCode,
     middleware::{self, Next},
     response::{IntoResponse, Response},
@@ -16,10 +16,10 @@ use idem_runtime::{Error, Settle, idempotent};
 use sqlx::Executor;
 use tower_http::timeout::TimeoutLayer;
 
-use super::{ABORTS, Connection, app::*};
+use super::{Connection, app::*};
 use crate::support::{
     gate::Gate,
-    http::{self, Connection as Socket},
+    http::{self, Connection as Socket, RawResponse},
     soon,
 };
 
@@ -64,6 +64,27 @@ async fn b38_of_fifty_twins_at_two_instances_one_runs() {
     }
     assert_eq!(service.counts().await, (1, 1, 1));
     assert_replay(ran[0], &other.post("/pay", "k", "1").await);
+}
+
+#[tokio::test]
+async fn b18_of_two_requests_that_race_for_one_key_one_wins_and_the_other_is_422() {
+    let service = Service::start(routes()).await;
+    let other = service.beside(routes()).await;
+    for round in 1..=10 {
+        let key = format!("k{round}");
+        let requests = (0..20).map(|at| http::request("POST", "/pay", &[ALICE, (KEY, &key)], (at % 4 / 2).to_string()));
+        let answers = all_at_once(&[&service, &other], requests.collect()).await;
+        let of = |body| answers.iter().enumerate().filter(move |(at, _)| at % 4 / 2 == body).map(|(_, answer)| answer);
+        let ran = |answer: &&RawResponse| answer.status == 201 && answer.all("idempotent-replayed").is_empty();
+        let winners = [of(0).filter(ran).count(), of(1).filter(ran).count()];
+        let winner = usize::from(winners == [0, 1]);
+        assert_eq!(winners[winner] + winners[1 - winner], 1, "{answers:?}");
+        assert!(of(winner).all(|answer| matches!(answer.status, 201 | 409)), "{answers:?}");
+        for loser in of(1 - winner) {
+            assert_problem(loser, 422, "idempotency-key-reuse");
+        }
+        assert_eq!(service.counts().await, (round, round as i64, round as i64));
+    }
 }
 
 #[tokio::test]
@@ -238,95 +259,4 @@ async fn b60_shutdown_waits_for_attempts_whose_clients_have_gone() {
     assert_eq!(service.counts().await, (1, 1, 1));
     // Nothing was left to drain; a service that goes on serving may be asked again.
     service.app.idempotency.drain(Duration::ZERO).await.unwrap();
-}
-
-/// Runs any statement of the path, ignores what comes of it, and claims success.
-#[idempotent(scope = account)]
-async fn swallow(
-    tx: &mut Connection,
-    State(app): State<App>,
-    account: Account,
-    Path((status, sql)): Path<(u16, String)>,
-) -> StatusCode {
-    app.runs.begin();
-    write(tx, &account).await;
-    let _ = tx.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(sql.replace('_', " ")))).await;
-    StatusCode::from_u16(status).unwrap()
-}
-
-async fn swallowing() -> Service {
-    pool_of_one(Router::new().route("/{status}/{sql}", post(swallow))).await
-}
-
-#[tokio::test]
-async fn b43_a_failed_statement_that_the_handler_ignores() {
-    let service = swallowing().await;
-    let answer = service.post("/201/SELECT_nothing_FROM_nowhere", "k", "").await;
-    if ABORTS {
-        assert_problem(&answer, 500, "idempotency-transaction-aborted");
-        assert_eq!(service.counts().await, (1, 0, 0), "never a 2xx with nothing saved");
-        service.post("/201/SELECT_1", "k", "changed").await;
-        assert_eq!(service.counts().await, (2, 1, 1), "the key was free");
-    } else {
-        // Here a failed statement undoes itself alone.
-        assert_eq!((answer.status, service.counts().await), (201, (1, 1, 1)));
-    }
-    // What is rolled back anyway is stored: the savepoint is older than the failure.
-    let service = swallowing().await;
-    let declined = service.post("/402/SELECT_nothing_FROM_nowhere", "k", "").await;
-    assert_eq!((declined.status, service.counts().await), (402, (1, 0, 1)));
-    assert_replay(&declined, &service.post("/402/SELECT_nothing_FROM_nowhere", "k", "").await);
-}
-
-#[tokio::test]
-async fn b56_a_handler_that_ends_the_transaction_gets_no_success() {
-    for sql in ["COMMIT", "ROLLBACK", "COMMIT;BEGIN", "ROLLBACK;BEGIN", "ROLLBACK;BEGIN;SELECT_1"] {
-        for status in [201, 303, 402, 500] {
-            let service = swallowing().await;
-            let answer = service.post(&format!("/{status}/{sql}"), "k", "").await;
-            assert_problem(&answer, 500, "idempotency-transaction-ended");
-            let (runs, rows, records) = service.counts().await;
-            // A raw COMMIT cannot be taken back; what counts is that no answer was stored outside its transaction.
-            assert_eq!((runs, rows, records), (1, i64::from(sql.starts_with("COMMIT")), 0), "{status} {sql}");
-            for key in ["k2", "k3"] {
-                assert_eq!(service.post("/201/SELECT_1", key, "").await.status, 201, "after {sql}");
-            }
-            assert_eq!(service.counts().await, (3, rows + 2, 2), "{status} {sql}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn b43_a_constraint_that_fails_at_commit_is_no_success() {
-    let service = swallowing().await;
-    let id = "REFERENCES payments (id) DEFERRABLE INITIALLY DEFERRED";
-    let links = sqlx::AssertSqlSafe(format!("CREATE TABLE links (payment BIGINT {id})"));
-    service.pool.execute(sqlx::raw_sql(links)).await.unwrap();
-    let answer = service.post("/201/INSERT_INTO_links_VALUES_(99)", "k", "").await;
-    assert_problem(&answer, 500, "idempotency-transaction-aborted");
-    assert_eq!(service.counts().await, (1, 0, 0));
-    assert_eq!(service.post("/201/SELECT_1", "k", "changed").await.status, 201);
-    assert_eq!(service.counts().await, (2, 1, 1));
-}
-
-/// Loses against others until it has run so often as the path says.
-#[idempotent(scope = account)]
-async fn loses(tx: &mut Connection, State(app): State<App>, account: Account, Path(wins): Path<usize>) -> Response {
-    app.runs.begin();
-    write(tx, &account).await;
-    if app.runs.count() < wins {
-        return (StatusCode::OK, Settle::RunAgain, ()).into_response();
-    }
-    (StatusCode::CREATED, format!("run {}", app.runs.count())).into_response()
-}
-
-#[tokio::test]
-async fn b39_a_run_that_loses_is_run_again_a_bounded_number_of_times() {
-    let service = pool_of_one(Router::new().route("/{wins}", post(loses))).await;
-    let first = service.post("/4", "k", "").await;
-    assert_eq!((first.status, first.text()), (201, "run 4"));
-    assert_eq!(service.counts().await, (4, 1, 1));
-    assert_replay(&first, &service.post("/4", "k", "").await);
-    assert_problem(&service.post("/100", "other", "").await, 503, "idempotency-contention");
-    assert_eq!(service.counts().await, (8, 1, 1), "four runs more, nothing kept, the key free");
 }

@@ -127,6 +127,33 @@ async fn b38_b18_a_twin_in_another_process_is_answered_at_once() {
     }
 }
 
+#[idempotent(scope = account, in_progress = wait("1m"))]
+async fn waits(tx: &mut Connection, State(app): State<App>, account: Account) -> StatusCode {
+    app.runs.begin();
+    write(tx, &account).await;
+    app.gate.pass().await;
+    StatusCode::CREATED
+}
+
+#[tokio::test]
+async fn a_twin_may_wait_for_the_answer_of_another_process_without_a_connection() {
+    let routes = || Router::new().route("/", post(waits));
+    let service = Service::start(routes()).await;
+    let other = service.beside(routes()).await;
+    let first = service.posting("/", "k", "1");
+    service.app.gate.entered().await;
+    // More of them than connections: each has looked at least once before the last one's look.
+    let twins: Vec<_> = (0..20).map(|_| other.posting("/", "k", "1")).collect();
+    assert_problem(&other.post("/", "k", "2").await, 422, "idempotency-key-reuse");
+    assert!(twins.iter().all(|twin| !twin.is_finished()));
+    service.app.gate.open();
+    let first = soon("the first", first).await.unwrap();
+    for twin in twins {
+        assert_replay(&first, &soon("a twin", twin).await.unwrap());
+    }
+    assert_eq!(service.counts().await, (1, 1, 1));
+}
+
 #[tokio::test]
 async fn b39_twins_at_strict_isolation_levels_are_409_or_replayed() {
     for level in ["repeatable read", "serializable"] {
