@@ -140,9 +140,9 @@ fn attempts(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
                 Err(response) => return response,
             };
             let result = #root::caught(#name(#(#arguments),*)).await;
-            let transient = {
+            let cause = {
                 use #root::{ByError as _, ByNothing as _};
-                (&&#root::Probe(&result)).transient()
+                (&&#root::Probe(&result)).cause()
             };
             let outcome = #outcome;
             if let Some(response) = claim.settle(outcome).await {
@@ -158,13 +158,13 @@ fn attempts(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
 /// The conversion of the result, with its bound at the user's return type.
 fn outcome(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
     match plan.returns {
-        Returns::Nothing => quote_spanned!(Span::mixed_site()=> #root::outcome(result, transient)),
+        Returns::Nothing => quote_spanned!(Span::mixed_site()=> #root::outcome(result, cause)),
         Returns::Named(ty) => {
-            quote_spanned!(Span::mixed_site()=> #root::outcome::<#ty>(result, transient))
+            quote_spanned!(Span::mixed_site()=> #root::outcome::<#ty>(result, cause))
         }
         Returns::Opaque(ty) => {
             let result = Ident::new("result", Span::mixed_site().located_at(ty.span()));
-            quote_spanned!(Span::mixed_site()=> #root::outcome(#result, transient))
+            quote_spanned!(Span::mixed_site()=> #root::outcome(#result, cause))
         }
     }
 }

@@ -1,17 +1,19 @@
-//! All that an expansion of `#[idempotent]` may name, and nothing else. Not for people.
+//! All that an expansion of `#[idempotent]` may name, and nothing else.
+//! Not for people: it changes in any release.
 
 pub use std::time::Duration;
 
 pub use axum::response::Response;
 
 pub use crate::{
-    call::{
-        Attempts, ByError, ByNothing, Call, Claim, Finishing, Outcome, Panicked, Probe, Tasks, Transient, Via, caught,
-        outcome, scope_of,
-    },
+    attempt::Attempts,
+    call::{Call, Via, scope_of},
     connection::{HoldsIdempotency, OnDatabase, holds, never},
+    outcome::{ByError, ByNothing, Cause, Outcome, Panicked, Probe, caught, outcome},
     policy::{
         Fingerprint, Handler, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError,
         ScopeRule, SetCookie,
     },
+    settle::Claim,
+    tasks::{Finishing, Tasks},
 };

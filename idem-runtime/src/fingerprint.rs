@@ -14,6 +14,12 @@ enum Rule {
     Declared = 3,
 }
 
+impl Rule {
+    fn from_number(number: u8) -> Option<Self> {
+        [Self::Bytes, Self::Json, Self::Declared].into_iter().find(|rule| *rule as u8 == number)
+    }
+}
+
 /// A rule's number, then its digest: what a record stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Print {
@@ -55,14 +61,14 @@ impl Subject<'_> {
 
     /// Compares the request with a record's fingerprint, by the rule that made it.
     pub(crate) fn compare(&self, stored: &[u8], policy: policy::Fingerprint) -> Comparison {
-        let Some((&rule, digest)) = stored.split_first() else {
+        let Some((&number, digest)) = stored.split_first() else {
             return Comparison::Unknown;
         };
-        let print = match (rule, policy) {
-            (1, _) => self.bytes(),
-            (2, _) => self.json(),
-            (3, policy::Fingerprint::Declared(declared)) => self.declared(declared),
-            _ => return Comparison::Unknown,
+        let print = match (Rule::from_number(number), policy) {
+            (Some(Rule::Bytes), _) => self.bytes(),
+            (Some(Rule::Json), _) => self.json(),
+            (Some(Rule::Declared), policy::Fingerprint::Declared(declared)) => self.declared(declared),
+            (Some(Rule::Declared) | None, _) => return Comparison::Unknown,
         };
         if print.digest.as_bytes() == digest { Comparison::Same } else { Comparison::Other }
     }

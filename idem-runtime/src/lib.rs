@@ -67,6 +67,7 @@
 #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
 compile_error!("idem-runtime needs a database: enable its feature `postgres` or `sqlite`, the one your pool has");
 
+mod attempt;
 mod backend;
 mod call;
 mod canonical;
@@ -78,6 +79,7 @@ mod fingerprint;
 mod idempotency;
 mod key;
 mod observe;
+mod outcome;
 mod policy;
 mod problem;
 mod prune;
@@ -86,6 +88,8 @@ mod recording;
 mod response;
 mod running;
 mod scope;
+mod settle;
+mod tasks;
 
 #[doc(hidden)]
 pub mod __private;

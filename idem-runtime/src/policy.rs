@@ -62,8 +62,12 @@ pub enum InProgress {
     /// `409`, code `in-progress`, at once.
     #[default]
     Reject,
-    /// Waits this long, without a connection, for the twin's record and replays it; then `409`.
+    /// Waits this long, at most an hour, without a connection, for the twin's record and replays it; then `409`.
     Wait(Duration),
+}
+
+impl InProgress {
+    pub(crate) const LONGEST_WAIT: Duration = Duration::from_hours(1);
 }
 
 /// What becomes of a 5xx or a panic. `on_server_error = store | release`.

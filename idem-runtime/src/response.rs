@@ -5,7 +5,7 @@ use std::{convert::Infallible, panic::AssertUnwindSafe, time::Duration};
 
 use axum::{
     body::Body,
-    response::{IntoResponseParts, Response, ResponseParts},
+    response::{IntoResponse, IntoResponseParts, Response, ResponseParts},
 };
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -27,6 +27,8 @@ const BODY_PATIENCE: Duration = Duration::from_secs(10);
 /// Asks, on one response, for another ending of its claim than the status would give it.
 ///
 /// Without it, writes commit with 2xx and 3xx and are rolled back with 4xx and 5xx, and the answer is stored either way.
+/// What one response asks for wins over `on_server_error`.
+///
 /// It goes where axum takes response parts:
 ///
 /// ```
@@ -47,8 +49,9 @@ pub enum Settle {
     DropWrites,
     /// Nothing was executed (a validation inside the body): all is rolled back, nothing stored, the key free.
     NothingExecuted,
-    /// The transaction lost against another one: roll back and run the handler again, a bounded number of times, then
-    /// `503`. For handlers whose errors do not lead to the `sqlx::Error` that says so by [`source`](std::error::Error::source).
+    /// The transaction lost against another one (serialization failure, deadlock): roll back and run the handler again,
+    /// four times in all, then `503`. For handlers whose error type does not lead to the `sqlx::Error` by
+    /// [`source`](std::error::Error::source); where it does, idem sees it by itself.
     RunAgain,
 }
 
@@ -58,6 +61,12 @@ impl IntoResponseParts for Settle {
     fn into_response_parts(self, mut parts: ResponseParts) -> Result<ResponseParts, Infallible> {
         parts.extensions_mut().insert(self);
         Ok(parts)
+    }
+}
+
+impl IntoResponse for Settle {
+    fn into_response(self) -> Response {
+        (self, ()).into_response()
     }
 }
 
@@ -79,7 +88,7 @@ impl Whole {
         let body = match tokio::time::timeout(BODY_PATIENCE, collecting).await {
             Ok(Ok(Ok(collected))) => collected.to_bytes(),
             Ok(Ok(Err(error))) if error.is::<LengthLimitError>() => {
-                tracing::error!(limit, "a response is over the limit for stored responses");
+                tracing::error!(limit, "a response is too long to be stored: raise `max_response`, or answer less");
                 return Err(Code::ResponseTooLarge);
             }
             failed => {
@@ -93,8 +102,9 @@ impl Whole {
         Ok(Self { parts, body })
     }
 
-    pub(crate) fn record(&self, fingerprint: Vec<u8>, set_cookie: SetCookie) -> Record {
+    pub(crate) fn record(&self, fingerprint: Vec<u8>, set_cookie: SetCookie) -> Result<Record, Code> {
         Record::new(fingerprint, self.parts.status, &self.parts.headers, self.body.clone(), set_cookie)
+            .ok_or(Code::ResponseTooLarge)
     }
 
     pub(crate) fn into_response(self) -> Response {

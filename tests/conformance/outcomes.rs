@@ -172,9 +172,15 @@ async fn b48_on_server_error_release_frees_the_key_for_5xx_and_panics_alone() {
             assert_eq!(service.counts().await, (runs, 0, 0), "{how}");
         }
     }
+    // What one response asks for wins over the option.
+    let kept = service.post("/released/keep500", "kept", "").await;
+    assert_eq!(kept.status, 500);
+    assert_replay(&kept, &service.post("/released/keep500", "kept", "").await);
+    assert_eq!(service.counts().await, (runs + 1, 1, 1));
+    runs += 1;
     let declined = service.post("/released/402", "k", "").await;
     assert_replay(&declined, &service.post("/released/402", "k", "").await);
-    assert_eq!(service.counts().await, (runs + 1, 0, 1));
+    assert_eq!(service.counts().await, (runs + 1, 1, 2));
 }
 
 #[tokio::test]

@@ -44,6 +44,23 @@ async fn b43_a_constraint_that_fails_at_commit_is_no_success() {
 }
 
 #[tokio::test]
+async fn b43_a_trigger_that_objects_at_commit_is_no_success() {
+    let database = postgres().await;
+    let service = Service::start(&database).await;
+    let objection = "CREATE FUNCTION object() RETURNS trigger LANGUAGE plpgsql AS $$ \
+                         BEGIN RAISE EXCEPTION 'the ledger does not balance'; END $$; \
+                     CREATE CONSTRAINT TRIGGER balance AFTER UPDATE ON effects \
+                         DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION object()";
+    database.connect().await.execute(sqlx::raw_sql(objection)).await.unwrap();
+    assert_problem(&service.send("k", "late").await, 500, "idempotency-transaction-aborted");
+    assert_eq!((rows(&database, "k").await, records(&database).await, service.runs()), (0, 0, 1));
+
+    database.connect().await.execute("DROP TRIGGER balance ON effects").await.unwrap();
+    assert_ran(&service.send("k", "late").await);
+    assert_eq!((rows(&database, "k").await, service.runs()), (1, 2));
+}
+
+#[tokio::test]
 async fn b56_a_transaction_that_only_looks_like_the_claims_stores_nothing() {
     let database = postgres().await;
     let service = Service::start_with(&database, database.pool(1).await, |builder| builder).await;

@@ -3,12 +3,13 @@
 
 use std::future::Future;
 
-use sqlx::{Database, Pool, SqlStr, Transaction};
+use sqlx::{Database, Pool, SqlStr, Transaction, error::DatabaseError};
 
 use crate::{
     digest::Digest,
     error::Error,
     fingerprint::Print,
+    outcome::Cause,
     policy::{Isolation, Retention},
     record::Record,
 };
@@ -116,7 +117,7 @@ pub trait Backend: Database + Sized {
 
     /// Proves, where no record does, that the transaction is sound and still the one that was opened.
     #[doc(hidden)]
-    fn release(connection: &mut Self::Connection) -> impl Future<Output = Result<Written, sqlx::Error>> + Send;
+    fn verify(connection: &mut Self::Connection) -> impl Future<Output = Result<Written, sqlx::Error>> + Send;
 
     /// Writes the record in the claim's transaction.
     #[doc(hidden)]
@@ -135,9 +136,9 @@ pub trait Backend: Database + Sized {
     #[doc(hidden)]
     fn fault(error: &sqlx::Error) -> Fault;
 
-    /// Whether an error that COMMIT answered with proves that nothing was committed.
+    /// What an error that COMMIT answered with means, if it proves that nothing was committed.
     #[doc(hidden)]
-    fn refused_commit(error: &sqlx::Error) -> bool;
+    fn refusal_to_commit(error: &sqlx::Error) -> Option<Fault>;
 
     /// Deletes up to `most` expired records, and says how many it deleted.
     #[doc(hidden)]
@@ -161,13 +162,20 @@ fn expect_version(found: Option<i32>) -> Result<(), Error> {
     }
 }
 
-/// The SQLSTATE (PostgreSQL) or extended result code (SQLite) of a database error.
-fn code(error: &sqlx::Error) -> Option<std::borrow::Cow<'_, str>> {
-    error.as_database_error().and_then(sqlx::error::DatabaseError::code)
+/// What a statement's error says of its transaction, whatever the database: handlers' errors do not tell which it was.
+pub(crate) fn cause(error: &dyn DatabaseError) -> Cause {
+    if asks_for_another_run(error) {
+        return Cause::Conflict;
+    }
+    #[cfg(feature = "sqlite")]
+    if error.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_some_and(sqlite::could_not_write) {
+        return Cause::Unwritable;
+    }
+    Cause::Unknown
 }
 
-/// Whether the database asks for the whole transaction to be run again: serialization failure, deadlock (SQL:2023).
+/// Whether the database asks for the whole transaction to be run again: serialization failure, deadlock (SQLSTATE).
 /// SQLite's transactions hold the write lock from their start and never have to be.
-pub(crate) fn is_transient(error: &sqlx::Error) -> bool {
-    matches!(code(error).as_deref(), Some("40001" | "40P01"))
+fn asks_for_another_run(error: &dyn DatabaseError) -> bool {
+    matches!(error.code().as_deref(), Some("40001" | "40P01"))
 }

@@ -1,11 +1,15 @@
 //! PostgreSQL: the key is claimed by an advisory transaction lock, the record written by one insert at the end.
 //! Nothing is kept in a session, so a pooler in transaction mode may stand in between.
 
+use std::borrow::Cow;
+
 use sqlx::{
-    AssertSqlSafe, Executor, PgConnection, PgPool, Postgres, Row, SqlSafeStr, SqlStr, Transaction, postgres::PgRow,
+    AssertSqlSafe, Executor, PgConnection, PgPool, Postgres, Row, SqlSafeStr, SqlStr, Transaction,
+    error::DatabaseError,
+    postgres::{PgDatabaseError, PgRow, PgSeverity},
 };
 
-use super::{Backend, Fault, Look, Twin, Wanted, Written, code, expect_version, is_transient};
+use super::{Backend, Fault, Look, Twin, Wanted, Written, asks_for_another_run, expect_version};
 use crate::{digest::Digest, error::Error, policy::Isolation, record::Record};
 
 const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/postgres/0001_records.sql")];
@@ -48,7 +52,7 @@ const HOLDER: &str = "\
     HAVING bool_or(l.number = $1 AND l.mode = 'ExclusiveLock')";
 
 const REWIND: &str = "ROLLBACK TO SAVEPOINT idem_claim";
-const RELEASE: &str = "RELEASE SAVEPOINT idem_claim";
+const VERIFY: &str = "RELEASE SAVEPOINT idem_claim";
 
 /// Inserts, or replaces an expired record; writes nothing if the transaction is not the claim's (`$9`).
 const RECORD: &str = "\
@@ -139,8 +143,8 @@ impl Backend for Postgres {
         to_savepoint(connection, REWIND).await
     }
 
-    async fn release(connection: &mut PgConnection) -> Result<Written, sqlx::Error> {
-        to_savepoint(connection, RELEASE).await
+    async fn verify(connection: &mut PgConnection) -> Result<Written, sqlx::Error> {
+        to_savepoint(connection, VERIFY).await
     }
 
     async fn record(
@@ -174,20 +178,31 @@ impl Backend for Postgres {
     }
 
     fn fault(error: &sqlx::Error) -> Fault {
-        match code(error).as_deref() {
-            _ if is_transient(error) => Fault::Transient,
+        let Some(database) = error.as_database_error() else { return Fault::Unavailable };
+        match database.code().as_deref() {
+            _ if asks_for_another_run(database) => Fault::Transient,
+            // in failed transaction: a statement of the handler failed, and nothing after it counts
             Some("25P02") => Fault::Aborted,
-            Some(integrity) if integrity.starts_with("23") => Fault::Aborted,
             // undefined function, table, column; insufficient privilege; invalid schema
             Some("42883" | "42P01" | "42703" | "42501" | "3F000") => Fault::Schema,
             _ => Fault::Unavailable,
         }
     }
 
-    fn refused_commit(error: &sqlx::Error) -> bool {
-        // Integrity constraints and transaction rollbacks are decided before anything is made durable;
-        // 40003 (statement completion unknown) is the one member of its class that says otherwise.
-        code(error).is_some_and(|code| code != "40003" && (code.starts_with("23") || code.starts_with("40")))
+    fn refusal_to_commit(error: &sqlx::Error) -> Option<Fault> {
+        let database = error.as_database_error()?.try_downcast_ref::<PgDatabaseError>()?;
+        // Until the commit is durable PostgreSQL reports failures as ERROR, and after that only as PANIC; a FATAL tells
+        // of the session's end and not of the transaction's. 40003 is "statement completion unknown".
+        if !matches!(database.severity(), PgSeverity::Error) || database.code() == "40003" {
+            return None;
+        }
+        Some(match database.code().get(..2) {
+            _ if asks_for_another_run(database) => Fault::Transient,
+            // insufficient resources, object in use, operator intervention, system error
+            Some("53" | "55" | "57" | "58") => Fault::Unavailable,
+            // A deferred constraint or trigger of the application.
+            _ => Fault::Aborted,
+        })
     }
 
     async fn prune(pool: &PgPool, most: i64) -> Result<u64, sqlx::Error> {
@@ -257,4 +272,9 @@ impl Locks {
 /// The advisory lock of a digest: its first 64 bits. Of two keys that run at one moment, one pair in 2^64 shares it.
 fn number(digest: &Digest) -> i64 {
     digest.as_bytes().first_chunk().map_or(0, |start| i64::from_be_bytes(*start))
+}
+
+/// The SQLSTATE of a database error.
+fn code(error: &sqlx::Error) -> Option<Cow<'_, str>> {
+    error.as_database_error().and_then(DatabaseError::code)
 }

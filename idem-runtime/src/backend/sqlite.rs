@@ -1,9 +1,13 @@
 //! SQLite: the write lock, taken at BEGIN, is the claim; a twin in this process is known from memory before that.
 //! A savepoint behind the claim undoes the handler's writes, and proves at the end that the transaction is still ours.
 
-use sqlx::{Executor, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, SqlitePool, Transaction, sqlite::SqliteRow};
+use sqlx::{
+    Executor, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, SqlitePool, Transaction,
+    error::DatabaseError,
+    sqlite::{SqliteError, SqliteRow},
+};
 
-use super::{Backend, Fault, Look, Wanted, Written, code, expect_version};
+use super::{Backend, Fault, Look, Wanted, Written, expect_version};
 use crate::{error::Error, policy::Isolation, record::Record};
 
 const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/sqlite/0001_records.sql")];
@@ -25,7 +29,7 @@ const LOOK: &str = look!();
 const LOOK_TO_WRITE: &str = concat!("DELETE FROM idem_records WHERE false; ", look!());
 
 const REWIND: &str = "ROLLBACK TO idem_claim";
-const RELEASE: &str = "RELEASE idem_claim";
+const VERIFY: &str = "RELEASE idem_claim";
 
 /// The savepoint is released here because only its own transaction has it: after the handler's COMMIT it is gone.
 /// What was written is read off the returned row, because SQLite counts changes across the two statements.
@@ -61,7 +65,9 @@ const SCHEMA_AS_MADE: &str = "\
 /// Primary result codes (the low byte of an extended one): <https://sqlite.org/rescode.html>.
 const SQLITE_ERROR: i32 = 1;
 const SQLITE_BUSY: i32 = 5;
+const SQLITE_NOMEM: i32 = 7;
 const SQLITE_READONLY: i32 = 8;
+const SQLITE_IOERR: i32 = 10;
 const SQLITE_FULL: i32 = 13;
 const SQLITE_CONSTRAINT: i32 = 19;
 
@@ -86,8 +92,8 @@ impl Backend for Sqlite {
         to_savepoint(connection, REWIND).await
     }
 
-    async fn release(connection: &mut SqliteConnection) -> Result<Written, sqlx::Error> {
-        to_savepoint(connection, RELEASE).await
+    async fn verify(connection: &mut SqliteConnection) -> Result<Written, sqlx::Error> {
+        to_savepoint(connection, VERIFY).await
     }
 
     async fn record(
@@ -137,9 +143,9 @@ impl Backend for Sqlite {
         }
     }
 
-    fn refused_commit(error: &sqlx::Error) -> bool {
+    fn refusal_to_commit(error: &sqlx::Error) -> Option<Fault> {
         let refused = [SQLITE_BUSY, SQLITE_READONLY, SQLITE_FULL, SQLITE_CONSTRAINT];
-        primary(error).is_some_and(|code| refused.contains(&code))
+        primary(error).filter(|code| refused.contains(code)).map(|_| Self::fault(error))
     }
 
     async fn prune(pool: &SqlitePool, most: i64) -> Result<u64, sqlx::Error> {
@@ -190,6 +196,16 @@ fn record(row: &SqliteRow) -> Result<Record, sqlx::Error> {
     })
 }
 
+/// Whether a statement failed in a way after which SQLite may have rolled back its whole transaction:
+/// <https://sqlite.org/lang_transaction.html#response_to_errors_within_a_transaction>.
+pub(super) fn could_not_write(error: &SqliteError) -> bool {
+    [SQLITE_NOMEM, SQLITE_READONLY, SQLITE_IOERR, SQLITE_FULL].map(Some).contains(&primary_of(error))
+}
+
 fn primary(error: &sqlx::Error) -> Option<i32> {
-    code(error)?.parse().ok().map(|code: i32| code & 0xff)
+    primary_of(error.as_database_error()?)
+}
+
+fn primary_of(error: &dyn DatabaseError) -> Option<i32> {
+    error.code()?.parse().ok().map(|code: i32| code & 0xff)
 }

@@ -1,0 +1,155 @@
+//! The attempts at one request: what to claim, and the answer where the claim is refused.
+//! One attempt is the rule; more follow only where the database asks for the whole transaction again.
+
+use std::{error::Error as StdError, time::Duration};
+
+use axum::response::Response;
+use tokio::time::sleep;
+
+use crate::{
+    backend::{Backend, Wanted},
+    call::Extracted,
+    digest::Digest,
+    engine::{Engine, Refusal},
+    fingerprint::Comparison,
+    key::{Key, KeyError},
+    observe::{Answer, answered},
+    policy::{Handler, InProgress, KeyPresence, Policy, ScopeRule},
+    problem::Code,
+    record::Unreadable,
+    response::replay,
+    scope::ScopeId,
+    settle::{Claim, Held, Next},
+};
+
+/// How many attempts a request gets, when its transactions lose against others.
+const MOST_ATTEMPTS: u32 = 4;
+
+/// Before the second attempt, doubled before each further one: time for whoever won to get out of the way.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// How long a second attempt waits where it would be told that the request is running: PostgreSQL reports a COMMIT that
+/// it refuses just before it lets go of the transaction's locks, so what runs may be the first attempt's last moment.
+const OWN_LOCKS: Duration = Duration::from_millis(200);
+
+/// The attempts at one request: one, or a few if their transactions lose against others.
+pub struct Attempts<Db: Backend, T> {
+    arguments: Option<T>,
+    request: Extracted<Db, T>,
+    handler: &'static Handler,
+    policy: Policy,
+    scope: ScopeId,
+    begun: u32,
+}
+
+impl<Db: Backend, T: Send + 'static> Attempts<Db, T> {
+    pub(crate) fn new(
+        arguments: T,
+        request: Extracted<Db, T>,
+        handler: &'static Handler,
+        policy: Policy,
+        scope: ScopeId,
+    ) -> Self {
+        Self { arguments: Some(arguments), request, handler, policy, scope, begun: 0 }
+    }
+
+    /// Claims the key for one execution of the body.
+    ///
+    /// # Errors
+    /// The answer to send instead of executing it.
+    pub async fn claim(&mut self) -> Result<(Claim<Db>, T), Response> {
+        let arguments = match self.arguments.take() {
+            Some(arguments) => arguments,
+            None => self.request.extract_again().await?,
+        };
+        let in_progress = match (self.begun, self.policy.in_progress) {
+            (1.., InProgress::Reject) => InProgress::Wait(OWN_LOCKS),
+            (_, chosen) => chosen,
+        };
+        if let Some(earlier) = self.begun.checked_sub(1) {
+            sleep(PAUSE * 2_u32.pow(earlier)).await;
+        }
+        self.begun += 1;
+        let held = match self.wanted() {
+            Ok(Some(wanted)) => self.engine().claim(&wanted, self.policy.isolation, in_progress).await.map(Held::Key),
+            Ok(None) => self.engine().open(self.policy.isolation).await.map(Held::Nothing),
+            Err(code) => return Err(self.problem(code)),
+        };
+        let claim = Claim {
+            held: held.map_err(|refusal| self.refused(refusal))?,
+            idempotency: self.request.idempotency.clone(),
+            operation: self.handler.operation,
+            policy: self.policy,
+            next: if self.begun < MOST_ATTEMPTS { Next::Attempt } else { Next::GiveUp },
+            since: self.request.since,
+        };
+        Ok((claim, arguments))
+    }
+
+    fn engine(&self) -> &Engine<Db> {
+        &self.request.idempotency.app.engine
+    }
+
+    /// The claim to make, if the request is to be protected.
+    fn wanted(&self) -> Result<Option<Wanted>, Code> {
+        let parts = &self.request.parts;
+        if !self.policy.methods.protect(&parts.method) {
+            return Ok(None);
+        }
+        let key = match Key::from_headers(&parts.headers, self.policy.key_format) {
+            Ok(key) => key,
+            Err(KeyError::Missing) if self.policy.key == KeyPresence::Optional => return Ok(None),
+            Err(KeyError::Missing) => return Err(Code::KeyMissing),
+            Err(KeyError::Malformed) => return Err(Code::KeyMalformed),
+        };
+        let Some(scope) = self.scope.digest() else {
+            tracing::error!("`scope_id` gave an empty part: reject callers without an identity in the extractor");
+            return Err(Code::ScopeEmpty);
+        };
+        let id = match self.handler.scope {
+            ScopeRule::Account => Digest::of("key", [scope.as_bytes(), key.as_bytes()]),
+            ScopeRule::AccountAndEndpoint => {
+                let operation = self.handler.operation.as_bytes();
+                Digest::of("key at endpoint", [scope.as_bytes(), operation, key.as_bytes()])
+            }
+        };
+        Ok(Some(Wanted {
+            id,
+            fingerprint: self.request.subject().print(self.policy.fingerprint),
+            operation: self.handler.operation,
+            retention: self.policy.retention,
+        }))
+    }
+
+    fn refused(&self, refusal: Refusal) -> Response {
+        match refusal {
+            Refusal::Completed(record) => {
+                match self.request.subject().compare(&record.fingerprint, self.policy.fingerprint) {
+                    Comparison::Other => self.problem(Code::KeyReuse),
+                    Comparison::Unknown => self.unreadable(Unreadable::Fingerprint),
+                    Comparison::Same => match replay(record, self.policy.set_cookie) {
+                        Ok(response) => {
+                            answered(self.handler.operation, Answer::Replayed, self.request.since);
+                            response
+                        }
+                        Err(unreadable) => self.unreadable(unreadable),
+                    },
+                }
+            }
+            Refusal::InProgress => self.problem(Code::InProgress),
+            Refusal::Mismatch => self.problem(Code::KeyReuse),
+            Refusal::Unavailable => self.problem(Code::StoreUnavailable),
+            Refusal::Schema => self.problem(Code::Schema),
+        }
+    }
+
+    fn unreadable(&self, why: Unreadable) -> Response {
+        tracing::error!(error = &why as &dyn StdError, "a stored response cannot be replayed");
+        self.problem(Code::RecordUnreadable)
+    }
+
+    fn problem(&self, code: Code) -> Response {
+        answered(self.handler.operation, Answer::Problem(code), self.request.since);
+        self.request.idempotency.app.render(code, self.policy.mismatch)
+    }
+}
