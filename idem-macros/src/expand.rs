@@ -15,7 +15,7 @@ use crate::{
 pub(crate) fn expand(when: &TokenStream, plan: &Plan<'_>) -> TokenStream {
     let root = root(plan.krate);
     let (outer, vis, name) = (&plan.handler.outer, plan.vis, &plan.handler.sig.ident);
-    let (inner, twin) = (inner(plan), twin(&root, plan));
+    let (inner, debug_copy) = (inner(plan), debug_copy(&root, plan));
     let (parameter, handler) = (parameter(plan), handler(&root, plan));
     let (scope, attempts) = (scope(&root, plan), attempts(&root, plan));
     // With the user's own first and last token it is the user's item: if no route uses it, rustc says so.
@@ -28,7 +28,7 @@ pub(crate) fn expand(when: &TokenStream, plan: &Plan<'_>) -> TokenStream {
         let (tasks, mut attempts) = call.begin(const { &#handler }, scope);
         #attempts
     };
-    let mut body = Group::new(Delimiter::Brace, quote!(#inner #twin #run));
+    let mut body = Group::new(Delimiter::Brace, quote!(#inner #debug_copy #run));
     body.set_span(plan.body.span());
     quote!(#when #(#outer)* #vis #signature #body)
 }
@@ -95,13 +95,13 @@ fn inner(plan: &Plan<'_>) -> TokenStream {
 }
 
 /// The same extractors without the transaction, for `debug_handler` to check, and the state they come from.
-fn twin(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
-    let Some(twin) = &plan.twin else {
+fn debug_copy(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
+    let Some(debug_copy) = &plan.debug_copy else {
         return TokenStream::new();
     };
-    let (attributes, name, database) = (twin.attributes, &plan.handler.sig.ident, database(plan));
+    let (attributes, name, database) = (debug_copy.attributes, &plan.handler.sig.ident, database(plan));
     let types = extractors(plan).map(|(ty, _)| ty);
-    let state = twin.state.iter();
+    let state = debug_copy.state.iter();
     quote_spanned! {Span::mixed_site()=>
         const _: () = {
             #(#attributes)*

@@ -41,7 +41,9 @@ use crate::{errors::Errors, handler::Item};
 ///   is used again); a helper over `Acquire` must itself promise `-> impl Future<…> + Send`, as rustc cannot find that
 ///   out of an `async fn` over `Acquire`, here or in any other spawned future;
 /// - up to 16 extractors in the order that axum allows, in any pattern. The one that reads the body comes last;
-/// - any return type that is `IntoResponse`, `impl IntoResponse` and `Result<_, E>` among them.
+/// - any return type that is `IntoResponse`, `impl IntoResponse` and `Result<_, E>` among them. Where the database asks for
+///   the whole transaction to be run again (serialization failure, deadlock), that is done if `E` is a
+///   `std::error::Error` that leads to the `sqlx::Error` by `source`; with other errors answer `Settle::RunAgain`.
 ///
 /// The state of the router holds an `Idempotency<Db>`, by axum's `FromRef`. The handler runs in a task of its own: a
 /// client that disconnects does not stop it, and what it holds across an `await` must be `Send`.
@@ -79,7 +81,8 @@ use crate::{errors::Errors, handler::Item};
 ///   `allow(short_retention)`.
 /// - **`fingerprint`**: what makes two requests the same. `json` does not count white space and the order of members;
 ///   a function returns what is to be compared beside method and path.
-/// - **`operation`**: the stored name of the effect. Write it out before you rename a handler: records are found by it.
+/// - **`operation`**: the stored name of the effect, shown in events and metrics. With `(account, endpoint)` it is part of
+///   the key's identity: write it out before you rename a handler, and where two modules have functions of one name.
 /// - **`in_progress`**: what a request meets whose twin is still running. `reject` answers 409 at once; `wait` waits
 ///   for the record, without a connection, and replays it.
 /// - **`on_server_error`**: `store` replays a 5xx as it was; `release` frees the key, so that a retry runs.

@@ -29,7 +29,7 @@ pub(crate) struct Plan<'p> {
     pub(crate) parameters: Vec<Parameter<'p>>,
     pub(crate) scope: Scope,
     pub(crate) returns: Returns<'p>,
-    pub(crate) twin: Option<Twin<'p>>,
+    pub(crate) debug_copy: Option<DebugCopy<'p>>,
 }
 
 pub(crate) enum Parameter<'p> {
@@ -55,7 +55,7 @@ pub(crate) enum Returns<'p> {
 }
 
 /// The handler as axum's `debug_handler` can check it.
-pub(crate) struct Twin<'p> {
+pub(crate) struct DebugCopy<'p> {
     pub(crate) attributes: &'p [Attribute],
     /// The state, where it is known.
     pub(crate) state: Option<TokenStream>,
@@ -90,7 +90,7 @@ pub(crate) fn plan<'p>(args: &'p Args, handler: &'p Handler, errors: &mut Errors
         parameters: parameters(handler),
         scope: scope?,
         returns: returns(&handler.sig.output),
-        twin: twin(handler, &extractors),
+        debug_copy: debug_copy(handler, &extractors),
     })
 }
 
@@ -171,12 +171,12 @@ fn returns(output: &ReturnType) -> Returns<'_> {
     }
 }
 
-fn twin<'p>(handler: &'p Handler, extractors: &[&PatType]) -> Option<Twin<'p>> {
+fn debug_copy<'p>(handler: &'p Handler, extractors: &[&PatType]) -> Option<DebugCopy<'p>> {
     let attributes = handler.debug.as_slice();
     let written = state_written(attributes.first()?);
     let mut states = extractors.iter().filter_map(|typed| types::state(&typed.ty)).map(ToTokens::to_token_stream);
     let inferred = states.next().filter(|state| states.all(|other| other.to_string() == state.to_string()));
-    Some(Twin { attributes, state: written.or(inferred) })
+    Some(DebugCopy { attributes, state: written.or(inferred) })
 }
 
 /// `App` of `debug_handler(state = App)`, also inside a `cfg_attr`.

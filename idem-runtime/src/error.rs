@@ -14,7 +14,9 @@ pub enum Error {
     )]
     SchemaMissing,
     /// The table was made by another version of idem.
-    #[error("the table `idem_records` has version {found}, this version of idem needs {expected}: call `migrate()`")]
+    #[error(
+        "the table `idem_records` has version {found}, this build needs {expected}: if it is older call `migrate()`, if it is newer deploy a newer idem"
+    )]
     SchemaVersion {
         /// The version that the database has.
         found: i32,

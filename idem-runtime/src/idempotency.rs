@@ -21,7 +21,7 @@ use crate::{
 
 type Render = dyn Fn(Problem) -> Response + Send + Sync;
 
-/// Exactly-once execution on one database pool. An application's state holds one; cloning it is cheap.
+/// What handlers need to claim keys on one database pool. An application's state holds one; cloning it is cheap.
 ///
 /// ```
 /// # #[cfg(feature = "sqlite")]
@@ -80,9 +80,11 @@ impl<Db: Backend> Idempotency<Db> {
     /// Teams that run SQL by hand find the same statements in the crate's folder `migrations/`.
     ///
     /// # Errors
-    /// [`Error::Database`] if the database cannot be reached or does not permit it.
+    /// [`Error::Database`] if the database cannot be reached or does not permit it, [`Error::SchemaVersion`] if the table is
+    /// newer than this build, [`Error::SchemaMissing`] if a table of that name is not idem's.
     pub async fn migrate(&self) -> Result<(), Error> {
-        Ok(Db::migrate(&self.app.engine.pool).await?)
+        Db::migrate(&self.app.engine.pool).await?;
+        self.check().await
     }
 
     /// Checks that the table is the one this version needs. For services that do not call [`migrate`](Self::migrate):
@@ -95,7 +97,8 @@ impl<Db: Backend> Idempotency<Db> {
     }
 
     /// Waits until every attempt has ended: those whose clients have gone, too, which a server's own graceful shutdown
-    /// does not wait for. Call it after the server has stopped.
+    /// does not wait for. Call it after the server has stopped. A step against the database that overran
+    /// [`patience`](Builder::patience) has been answered and is not waited for; nothing of it commits.
     ///
     /// # Errors
     /// [`Error::StillRunning`] if the limit ran out first. Ending the process then rolls those attempts back.
@@ -188,7 +191,7 @@ defaults! {
 
 impl<Db: Backend> Builder<Db> {
     /// The longest that any one step against the database may take (a connection, a claim, a record, a commit) before
-    /// the client is told `503`. Default: 10 seconds. A pool's shorter `acquire_timeout` comes first.
+    /// the client is told `503`. Default: 10 seconds; zero refuses everything. A pool's shorter `acquire_timeout` comes first.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
@@ -202,7 +205,7 @@ impl<Db: Backend> Builder<Db> {
         self
     }
 
-    /// Done.
+    /// Builds the [`Idempotency`]. Sends nothing to the database.
     #[must_use]
     pub fn build(self) -> Idempotency<Db> {
         let engine = Engine { pool: self.pool, patience: self.patience, running: Arc::new(Running::default()) };

@@ -32,7 +32,7 @@ pub enum Code {
     HandlerPanicked,
     /// `idempotency-response-too-large`, 500: the response is over the limit; nothing stayed.
     ResponseTooLarge,
-    /// `idempotency-response-unfinished`, 500: the response's body failed or did not end; nothing stayed.
+    /// `idempotency-response-unfinished`, 500: the response's body failed, or did not end within 10 seconds; nothing stayed.
     ResponseUnfinished,
     /// `idempotency-record-unreadable`, 500: there is a record that this version cannot read.
     RecordUnreadable,
@@ -201,7 +201,7 @@ impl Problem {
         self.code.texts().2
     }
 
-    /// Seconds after which a retry makes sense, for the codes where one does.
+    /// Seconds after which a retry makes sense, for the codes where one does: 5 if the store is unavailable, else 1.
     #[must_use]
     pub const fn retry_after(&self) -> Option<u32> {
         self.code.retry_after()

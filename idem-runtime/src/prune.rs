@@ -12,24 +12,29 @@ use crate::{Idempotency, backend::Backend, error::Error};
 const BATCH: i64 = 1000;
 
 impl<Db: Backend> Idempotency<Db> {
-    /// Deletes every expired record and returns how many there were: batch by batch, each committed by itself, so it can
-    /// be stopped at any moment, run beside other pruners, and never waits for a request nor a request for it.
+    /// Deletes every expired record and returns how many there were: batches of a thousand, each committed by itself, beside
+    /// any number of other pruners. On PostgreSQL it waits for no request and no request for it; on SQLite a batch is one
+    /// more writer.
     ///
     /// # Errors
     /// [`Error::Database`]; the batches before it stay deleted.
     pub async fn prune(&self) -> Result<u64, Error> {
+        self.prune_until(&CancellationToken::new()).await
+    }
+
+    async fn prune_until(&self, stopped: &CancellationToken) -> Result<u64, Error> {
         let mut pruned = 0;
         loop {
             let batch = Db::prune(self.pool(), BATCH).await?;
             pruned += batch;
-            if batch < BATCH.unsigned_abs() {
+            if batch < BATCH.unsigned_abs() || stopped.is_cancelled() {
                 return Ok(pruned);
             }
         }
     }
 
-    /// Prunes in the background, now and then after every `period`, until the [`Pruner`] is stopped or dropped.
-    /// A failure is logged, and the next period tries again.
+    /// Prunes in the background, at once and then `period` after each round, until the [`Pruner`] is stopped or dropped.
+    /// A failure is logged, and the next round tries again. An hour is a sensible period.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -39,7 +44,7 @@ impl<Db: Backend> Idempotency<Db> {
         let (idempotency, stopped) = (self.clone(), stop.clone());
         let task = tokio::spawn(async move {
             loop {
-                match idempotency.prune().await {
+                match idempotency.prune_until(&stopped).await {
                     Ok(pruned) => tracing::debug!(pruned, "pruned expired records"),
                     Err(error) => tracing::error!(error = &error as &dyn std::error::Error, "pruning failed"),
                 }
@@ -61,7 +66,7 @@ pub struct Pruner {
 }
 
 impl Pruner {
-    /// Lets the round that is under way end, and returns.
+    /// Lets the batch that is under way end, and returns.
     pub async fn stop(mut self) {
         self.stop.cancel();
         // The task only returns; it has nothing to panic with, and nobody aborts it.

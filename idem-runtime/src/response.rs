@@ -21,7 +21,7 @@ use crate::{
 /// The header that marks a replay.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// How long a response's body may take to end. The transaction is open meanwhile, so it is not an option.
+/// How long a response's body may take to end. The transaction is open meanwhile, so this is no option.
 const BODY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Asks, on one response, for another ending of its claim than the status would give it.

@@ -1,5 +1,5 @@
 //! The handler of the README, and what it leaves out.
-//! The block starts at `use axum::{Json`.
+//! The block is what follows this header; what it leaves out stands behind it.
 
 use axum::{Json, http::StatusCode};
 use idem_runtime::{Scope, ScopeId, idempotent};

@@ -1,5 +1,5 @@
 //! The state of the README.
-//! The whole file below this line is the block.
+//! The block is what follows this header.
 
 use axum::extract::FromRef;
 use idem_runtime::Idempotency;

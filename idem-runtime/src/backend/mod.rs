@@ -89,8 +89,8 @@ pub trait Backend: Database + Sized {
     #[doc(hidden)]
     type Token: Send + Sync + 'static;
 
-    /// Reads the record without a transaction, where a claim would have to wait for another key's handler to end.
-    /// Asked only while one runs in this process; a database with many writers has nothing to do here.
+    /// Reads the record without a transaction, on a database where a claim has to wait for the one writer.
+    /// Asked only while a handler runs in this process.
     #[doc(hidden)]
     fn glance(
         _: &mut Self::Connection,
