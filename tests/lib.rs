@@ -1,1 +1,2 @@
-//! The tests are in the folders beside this file; `tests/run` runs them all.
+//! Empty: the tests are in the files and folders beside this one, and `tests/run` runs them all.
+//! `CASES.md` lists the failures that the tests named `bNN_…` are numbered after.

@@ -1,13 +1,14 @@
 //! The application that the accepted handlers belong to.
 //! Its state holds an `Idempotency` for each database.
 
-use axum::{
-    Router,
-    extract::{FromRef, FromRequestParts},
-    http::{StatusCode, request::Parts},
-};
-use idem_runtime::{Idempotency, Scope, ScopeId};
+use axum::{Router, extract::FromRef};
+use idem_runtime::Idempotency;
 use sqlx::{Postgres, Sqlite};
+
+#[path = "../support/account.rs"]
+mod account;
+
+pub(super) use account::Account;
 
 #[derive(Clone)]
 pub(super) struct App {
@@ -34,25 +35,6 @@ impl FromRef<App> for Idempotency<Sqlite> {
 impl FromRef<App> for Currency {
     fn from_ref(app: &App) -> Self {
         app.currency.clone()
-    }
-}
-
-/// The authenticated account, as an extractor of its own.
-#[derive(Clone)]
-pub(super) struct Account {
-    pub(super) id: i64,
-}
-
-impl Scope for Account {
-    fn scope_id(&self) -> ScopeId {
-        ScopeId::new(self.id.to_be_bytes())
-    }
-}
-
-impl<S: Sync> FromRequestParts<S> for Account {
-    type Rejection = StatusCode;
-    async fn from_request_parts(_: &mut Parts, _: &S) -> Result<Self, StatusCode> {
-        Err(StatusCode::UNAUTHORIZED)
     }
 }
 

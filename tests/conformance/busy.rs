@@ -1,4 +1,5 @@
 //! SQLite alone: one writer at a time, in WAL mode and without, from two pools.
+//! Whoever comes second waits for its turn and succeeds, or replays; nobody is told that the database is locked.
 
 use axum::{Router, extract::State, http::StatusCode, response::IntoResponse, routing::post};
 use idem_runtime::idempotent;

@@ -1,4 +1,5 @@
 //! Whose keys these are: accounts, realms and endpoints that share nothing, callers who are nobody.
+//! Nobody learns from an answer that another has used a key, and who is not let in leaves no record.
 
 use axum::{Router, body::Bytes, extract::State, http::StatusCode, routing::post};
 use idem_runtime::idempotent;

@@ -4,14 +4,19 @@
 
 use axum::{
     debug_handler,
-    extract::{FromRef, FromRequestParts, State},
-    http::{request::Parts, StatusCode},
+    extract::{FromRef, State},
+    http::StatusCode,
     response::IntoResponse,
     routing::post,
     Extension, Json, Router,
 };
-use idem_runtime::{idempotent, Idempotency, Scope, ScopeId};
+use idem_runtime::{idempotent, Idempotency};
 use sqlx::{PgConnection, Postgres, Sqlite, SqliteConnection, Transaction};
+
+#[path = "../support/account.rs"]
+mod account;
+
+use account::Account;
 
 /// The state.
 #[derive(Clone, FromRef)]
@@ -19,25 +24,6 @@ pub struct App {
     postgres: Idempotency<Postgres>,
     sqlite: Idempotency<Sqlite>,
     currency: &'static str,
-}
-
-/// Who calls.
-#[derive(Clone)]
-pub struct Account {
-    id: i64,
-}
-
-impl Scope for Account {
-    fn scope_id(&self) -> ScopeId {
-        ScopeId::new(self.id.to_be_bytes())
-    }
-}
-
-impl<S: Sync> FromRequestParts<S> for Account {
-    type Rejection = StatusCode;
-    async fn from_request_parts(_: &mut Parts, _: &S) -> Result<Self, StatusCode> {
-        Err(StatusCode::UNAUTHORIZED)
-    }
 }
 
 #[idempotent(scope = account)]

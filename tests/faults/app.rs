@@ -12,7 +12,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
-use idem_runtime::{Builder, Idempotency, Scope, ScopeId, idempotent};
+use idem_runtime::{Backend, Builder, Idempotency, Scope, ScopeId, idempotent};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqlx::{Executor, PgConnection, PgPool, Postgres as Db};
@@ -117,20 +117,26 @@ impl IntoResponse for Failed {
     }
 }
 
-#[derive(Clone)]
-struct App {
-    idempotency: Idempotency<Db>,
-    probe: Probe,
+/// The state, on either database.
+pub struct App<Db: Backend> {
+    pub idempotency: Idempotency<Db>,
+    pub probe: Probe,
 }
 
-impl FromRef<App> for Idempotency<Db> {
-    fn from_ref(app: &App) -> Self {
+impl<Db: Backend> Clone for App<Db> {
+    fn clone(&self) -> Self {
+        Self { idempotency: self.idempotency.clone(), probe: self.probe.clone() }
+    }
+}
+
+impl<Db: Backend> FromRef<App<Db>> for Idempotency<Db> {
+    fn from_ref(app: &App<Db>) -> Self {
         app.idempotency.clone()
     }
 }
 
-impl FromRef<App> for Probe {
-    fn from_ref(app: &App) -> Self {
+impl<Db: Backend> FromRef<App<Db>> for Probe {
+    fn from_ref(app: &App<Db>) -> Self {
         app.probe.clone()
     }
 }

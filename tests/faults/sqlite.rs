@@ -3,12 +3,7 @@
 
 use std::time::Duration;
 
-use axum::{
-    Json, Router,
-    extract::{FromRef, State},
-    http::StatusCode,
-    routing::post,
-};
+use axum::{Json, Router, extract::State, http::StatusCode, routing::post};
 use futures_util::future::join_all;
 use idem_runtime::{Builder, Idempotency, idempotent};
 use serde_json::{Value, json};
@@ -18,7 +13,7 @@ use sqlx::{
 };
 
 use crate::{
-    app::{Account, Act, Failed, Order, Probe, order},
+    app::{Account, Act, App, Failed, Order, Probe, order},
     seen::{assert_problem, assert_ran, assert_replayed},
     support::{
         databases::{sqlite, sqlite_in_memory},
@@ -27,24 +22,6 @@ use crate::{
 };
 
 const UNAVAILABLE: &str = "idempotency-store-unavailable";
-
-#[derive(Clone)]
-struct App {
-    idempotency: Idempotency<Db>,
-    probe: Probe,
-}
-
-impl FromRef<App> for Idempotency<Db> {
-    fn from_ref(app: &App) -> Self {
-        app.idempotency.clone()
-    }
-}
-
-impl FromRef<App> for Probe {
-    fn from_ref(app: &App) -> Self {
-        app.probe.clone()
-    }
-}
 
 /// Reads, then writes: what a transaction that is not begun for writing cannot always do.
 #[idempotent(scope = account)]

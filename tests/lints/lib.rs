@@ -2,75 +2,21 @@
 //! `cargo clippy -- -D warnings` is the test; that a user's own body is still linted is tested in `ui`.
 // What `instrument`, `utoipa::path` and `debug_handler` themselves expand to does not bear these; see `accept` for them.
 #![forbid(missing_docs, unsafe_code, unused, non_camel_case_types, unreachable_pub, warnings)]
-#![deny(
-    clippy::all,
-    clippy::pedantic,
-    clippy::nursery,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::shadow_reuse,
-    clippy::shadow_same,
-    clippy::shadow_unrelated,
-    clippy::arithmetic_side_effects,
-    clippy::absolute_paths,
-    clippy::exhaustive_structs,
-    clippy::infinite_loop,
-    clippy::let_underscore_must_use,
-    clippy::let_underscore_untyped,
-    clippy::missing_docs_in_private_items,
-    clippy::pattern_type_mismatch,
-    clippy::question_mark_used,
-    clippy::ref_patterns,
-    clippy::renamed_function_params,
-    clippy::std_instead_of_alloc,
-    clippy::std_instead_of_core,
-    clippy::wildcard_enum_match_arm,
-    unused_qualifications,
-    elided_lifetimes_in_paths,
-    let_underscore_drop,
-    redundant_lifetimes,
-    single_use_lifetimes,
-    trivial_casts,
-    trivial_numeric_casts,
-    unit_bindings,
-    unused_extern_crates,
-    unused_import_braces,
-    unused_lifetimes,
-    unused_results,
-    variant_size_differences
-)]
 
 use axum::{
     Extension, Json,
-    extract::{FromRequestParts, Path, State},
+    extract::{Path, State},
     http::{HeaderMap, StatusCode, request::Parts},
     response::IntoResponse,
 };
 use bytes::Bytes;
-use idem_runtime::{Scope, ScopeId, idempotent};
+use idem_runtime::idempotent;
 use sqlx::{Error, PgConnection, Postgres, Sqlite, SqliteConnection, Transaction, query};
 
-/// Who calls.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Account {
-    /// Its number.
-    pub id: i64,
-}
+#[path = "../support/account.rs"]
+mod account;
 
-impl Scope for Account {
-    fn scope_id(&self) -> ScopeId {
-        ScopeId::new(self.id.to_be_bytes())
-    }
-}
-
-impl<S: Sync> FromRequestParts<S> for Account {
-    type Rejection = StatusCode;
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, StatusCode> {
-        parts.extensions.get::<Self>().cloned().ok_or(StatusCode::UNAUTHORIZED)
-    }
-}
+use account::Account;
 
 /// The state.
 #[derive(Clone, Debug)]

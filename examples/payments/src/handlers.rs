@@ -1,5 +1,5 @@
-//! The payments API, written once and plainly; `sqlite.rs` and `postgres.rs` each mount it for their database.
-//! What must not happen twice is annotated, and writes through `tx` alone.
+//! The payments API. `Connection` is `SqliteConnection` in `sqlite.rs`, `PgConnection` in `postgres.rs`: the example
+//! runs on both, your own code names one. What must not happen twice is annotated, and writes through `tx` alone.
 
 use std::{
     sync::{
@@ -223,8 +223,8 @@ async fn show_runs(State(Runs(runs)): State<Runs>) -> Json<Value> {
     Json(json!({ "runs": runs.load(Ordering::SeqCst) }))
 }
 
-/// Plays the card network, which real money would need `effects = external` for. The payment's row is written already:
-/// what ends badly here shows that it is rolled back.
+/// Plays the card network. A real one is outside the transaction: see "What it does not guarantee" in the README.
+/// The payment's row is written already, so what ends badly here shows that it is rolled back.
 async fn charge(source: &str, tx: &mut Connection) -> Result<(), AppError> {
     match source {
         "tok_declined" => return Err(AppError::CardDeclined),
