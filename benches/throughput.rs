@@ -3,6 +3,7 @@
 
 use std::{
     net::SocketAddr,
+    str::FromStr,
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
@@ -17,7 +18,10 @@ use axum::{
     routing::post,
 };
 use idem_runtime::{Idempotency, Scope, ScopeId, idempotent};
-use sqlx::{PgConnection, PgPool, Postgres, postgres::PgPoolOptions};
+use sqlx::{
+    AssertSqlSafe, Connection, Executor, PgConnection, PgPool, Postgres,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -212,11 +216,24 @@ impl Client {
 #[tokio::main]
 async fn main() {
     let Ok(url) = std::env::var("IDEM_TEST_POSTGRES") else {
-        eprintln!("set IDEM_TEST_POSTGRES to the URL of a PostgreSQL server whose database this may write to");
+        eprintln!("set IDEM_TEST_POSTGRES to the URL of a PostgreSQL server on which this may create a database");
         std::process::exit(2);
     };
+    let server = PgConnectOptions::from_str(&url).expect("a URL");
+    let database = format!("idem_bench_{}", std::process::id());
+    run_on(&server, &format!("CREATE DATABASE {database}")).await;
+    measure(server.clone().database(&database)).await;
+    run_on(&server, &format!("DROP DATABASE {database} WITH (FORCE)")).await;
+}
+
+async fn run_on(server: &PgConnectOptions, statement: &str) {
+    let mut connection = PgConnection::connect_with(server).await.expect("a server");
+    connection.execute(AssertSqlSafe(statement)).await.expect("a role that may create databases");
+}
+
+async fn measure(database: PgConnectOptions) {
     // One more than there are clients, for the payment that is held open all the while.
-    let pool = PgPoolOptions::new().max_connections(CONNECTIONS + 1).connect(&url).await.expect("a server");
+    let pool = PgPoolOptions::new().max_connections(CONNECTIONS + 1).connect_with(database).await.expect("a pool");
     let address = serve(&pool).await;
 
     for client in 0..CONNECTIONS {
@@ -243,11 +260,9 @@ async fn serve(pool: &PgPool) -> SocketAddr {
     let idempotency = Idempotency::builder(pool.clone()).build();
     idempotency.migrate().await.expect("migrated");
     for statement in [
-        "DROP TABLE IF EXISTS payments, accounts",
         "CREATE TABLE payments (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, amount int, note text)",
         "CREATE TABLE accounts (id bigint PRIMARY KEY, balance bigint)",
         "INSERT INTO accounts SELECT id, 0 FROM generate_series(0, 9999) AS id",
-        "DELETE FROM idem_records",
     ] {
         sqlx::query(statement).execute(pool).await.expect("set up");
     }

@@ -72,7 +72,7 @@ use crate::{errors::Errors, handler::Item};
 /// | `crate` | the path of `idem_runtime` from the root: `::company_idem`, `crate::prelude::idem` | `::idem_runtime` |
 ///
 /// - **`scope`** says whose keys these are: no caller can collide with, or probe, the keys of another. With
-///   `(account, endpoint)` the same key at another operation is another key; without, it is a mismatch.
+///   `(account, endpoint)` the same key at another endpoint (method and route) is another key; without, it is a mismatch.
 /// - **`key`**: a request without a key is answered 400, or with `optional` runs in a transaction, unprotected. A
 ///   malformed key is 400 in either case.
 /// - **`key_format`**: `any` takes quoted and bare keys and treats both spellings as one key.
@@ -81,8 +81,7 @@ use crate::{errors::Errors, handler::Item};
 ///   `allow(short_retention)`.
 /// - **`fingerprint`**: what makes two requests the same. `json` does not count white space and the order of members;
 ///   a function returns what is to be compared beside method and path.
-/// - **`operation`**: the stored name of the effect, shown in events and metrics. With `(account, endpoint)` it is part of
-///   the key's identity: write it out before you rename a handler, and where two modules have functions of one name.
+/// - **`operation`**: the stored name of the effect, shown in events and metrics. Write it out before you rename a handler.
 /// - **`in_progress`**: what a request meets whose twin is still running. `reject` answers 409 at once; `wait` waits
 ///   for the record, without a connection, and replays it.
 /// - **`on_server_error`**: `store` replays a 5xx as it was; `release` frees the key, so that a retry runs.

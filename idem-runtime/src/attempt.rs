@@ -60,7 +60,8 @@ impl<Db: Backend, T: Send + 'static> Attempts<Db, T> {
     pub async fn claim(&mut self) -> Result<(Claim<Db>, T), Response> {
         let arguments = match self.arguments.take() {
             Some(arguments) => arguments,
-            None => self.request.extract_again().await?,
+            // What it rejects now it has let pass before: that is no answer to the request.
+            None => self.request.extract_again().await.map_err(|_rejection| self.problem(Code::Contention))?,
         };
         let in_progress = match (self.begun, self.policy.in_progress) {
             (1.., InProgress::Reject) => InProgress::Wait(OWN_LOCKS),
@@ -70,13 +71,13 @@ impl<Db: Backend, T: Send + 'static> Attempts<Db, T> {
             sleep(PAUSE * 2_u32.pow(earlier)).await;
         }
         self.begun += 1;
-        let held = match self.wanted() {
-            Ok(Some(wanted)) => self.engine().claim(&wanted, self.policy.isolation, in_progress).await.map(Held::Key),
-            Ok(None) => self.engine().open(self.policy.isolation).await.map(Held::Nothing),
-            Err(code) => return Err(self.problem(code)),
+        let wanted = self.wanted().map_err(|code| self.problem(code))?;
+        let held = match &wanted {
+            Some(wanted) => self.engine().claim(wanted, self.policy.isolation, in_progress).await.map(Held::Key),
+            None => self.engine().open(self.policy.isolation).await.map(Held::Nothing),
         };
         let claim = Claim {
-            held: held.map_err(|refusal| self.refused(refusal))?,
+            held: held.map_err(|refusal| self.refused(refusal, wanted.as_ref()))?,
             idempotency: self.request.idempotency.clone(),
             operation: self.handler.operation,
             policy: self.policy,
@@ -109,22 +110,27 @@ impl<Db: Backend, T: Send + 'static> Attempts<Db, T> {
         let id = match self.handler.scope {
             ScopeRule::Account => Digest::of("key", [scope.as_bytes(), key.as_bytes()]),
             ScopeRule::AccountAndEndpoint => {
-                let operation = self.handler.operation.as_bytes();
-                Digest::of("key at endpoint", [scope.as_bytes(), operation, key.as_bytes()])
+                let (method, route) = self.request.endpoint();
+                Digest::of("key at endpoint", [scope.as_bytes(), method.as_bytes(), route.as_bytes(), key.as_bytes()])
             }
         };
+        let subject = self.request.subject();
         Ok(Some(Wanted {
             id,
-            fingerprint: self.request.subject().print(self.policy.fingerprint),
+            fingerprint: subject.print(self.policy.fingerprint),
+            bytes: subject.bytes(),
             operation: self.handler.operation,
             retention: self.policy.retention,
         }))
     }
 
-    fn refused(&self, refusal: Refusal) -> Response {
+    fn refused(&self, refusal: Refusal, wanted: Option<&Wanted>) -> Response {
         match refusal {
             Refusal::Completed(record) => {
-                match self.request.subject().compare(&record.fingerprint, self.policy.fingerprint) {
+                let comparison = wanted.map_or(Comparison::Unknown, |wanted| {
+                    self.request.subject().compare(wanted.fingerprint, &record.fingerprint, self.policy.fingerprint)
+                });
+                match comparison {
                     Comparison::Other => self.problem(Code::KeyReuse),
                     Comparison::Unknown => self.unreadable(Unreadable::Fingerprint),
                     Comparison::Same => match replay(record, self.policy.set_cookie) {
@@ -140,6 +146,7 @@ impl<Db: Backend, T: Send + 'static> Attempts<Db, T> {
             Refusal::Mismatch => self.problem(Code::KeyReuse),
             Refusal::Unavailable => self.problem(Code::StoreUnavailable),
             Refusal::Schema => self.problem(Code::Schema),
+            Refusal::Unreadable => self.problem(Code::RecordUnreadable),
         }
     }
 

@@ -5,7 +5,7 @@ use std::{future::Future, marker::PhantomData, pin::Pin, sync::Arc, time::Instan
 
 use axum::{
     body::Body,
-    extract::{FromRef, FromRequest, OriginalUri, Request},
+    extract::{FromRef, FromRequest, MatchedPath, OriginalUri, Request},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
@@ -93,6 +93,12 @@ impl<Db: Backend, T> Extracted<Db, T> {
         let original = self.parts.extensions.get::<OriginalUri>();
         let uri = original.map_or(&self.parts.uri, |OriginalUri(uri)| uri);
         Subject { parts: &self.parts, uri, body: &self.body }
+    }
+
+    /// The method and the route that the request came by; its path where it came by no route.
+    pub(crate) fn endpoint(&self) -> (&str, &str) {
+        let route = self.parts.extensions.get::<MatchedPath>().map_or(self.parts.uri.path(), MatchedPath::as_str);
+        (self.parts.method.as_str(), route)
     }
 
     /// Extracts the arguments anew, for the second attempt and those after it.

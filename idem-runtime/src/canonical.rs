@@ -5,9 +5,9 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// Levels of nesting that have a canonical form. Each level reads its text once more, so this also bounds the time.
-const DEEPEST: usize = 128;
+const DEEPEST: usize = 32;
 
-/// The canonical form of a JSON text, or `None` where it is not one or nests deeper than 128 levels.
+/// The canonical form of a JSON text, or `None` where it is not one or nests deeper than 32 levels.
 ///
 /// Repeated names are kept, in their order: a text with one and a text without are two requests.
 pub(crate) fn json(text: &[u8]) -> Option<Vec<u8>> {

@@ -59,12 +59,13 @@ impl Subject<'_> {
         }
     }
 
-    /// Compares the request with a record's fingerprint, by the rule that made it.
-    pub(crate) fn compare(&self, stored: &[u8], policy: policy::Fingerprint) -> Comparison {
+    /// Compares the request, whose own fingerprint is `print`, with a record's, by the rule that made that one.
+    pub(crate) fn compare(&self, print: Print, stored: &[u8], policy: policy::Fingerprint) -> Comparison {
         let Some((&number, digest)) = stored.split_first() else {
             return Comparison::Unknown;
         };
         let print = match (Rule::from_number(number), policy) {
+            (Some(rule), _) if rule == print.rule => print,
             (Some(Rule::Bytes), _) => self.bytes(),
             (Some(Rule::Json), _) => self.json(),
             (Some(Rule::Declared), policy::Fingerprint::Declared(declared)) => self.declared(declared),
@@ -73,7 +74,7 @@ impl Subject<'_> {
         if print.digest.as_bytes() == digest { Comparison::Same } else { Comparison::Other }
     }
 
-    fn bytes(&self) -> Print {
+    pub(crate) fn bytes(&self) -> Print {
         self.digest(Rule::Bytes, [self.query(), self.body])
     }
 

@@ -1,7 +1,12 @@
 //! `Idempotency`, which an application's state holds, and the builder of its defaults.
 //! Everything here is for whoever sets a service up; requests go through `call`.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::response::{IntoResponse, Response};
 use sqlx::Pool;
@@ -64,7 +69,9 @@ impl<Db: Backend> App<Db> {
     /// One of idem's own answers, in the application's format if it has one.
     pub(crate) fn render(&self, code: Code, mismatch: Mismatch) -> Response {
         let problem = Problem::of(code, mismatch);
-        self.render.as_ref().map_or_else(|| problem.into_response(), |render| render(problem))
+        let Some(render) = &self.render else { return problem.into_response() };
+        // A renderer that panics must not take a settled answer with it.
+        catch_unwind(AssertUnwindSafe(|| render(problem))).unwrap_or_else(|_| problem.into_response())
     }
 }
 

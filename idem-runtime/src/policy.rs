@@ -189,7 +189,7 @@ impl Retention {
 pub enum ScopeRule {
     /// A key belongs to the account; at another endpoint it is a mismatch.
     Account,
-    /// A key belongs to the account and the operation; at another endpoint it is another key.
+    /// A key belongs to the account and the endpoint, which is method and route; at another it is another key.
     AccountAndEndpoint,
 }
 

@@ -4,10 +4,11 @@
 use std::{
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
 };
 
 use axum::{
+    BoxError,
     body::Body,
     extract::{FromRequest, Request},
     response::{IntoResponse, Response},
@@ -23,6 +24,8 @@ pub(crate) struct Recording(Arc<Mutex<Tape>>);
 struct Tape {
     frames: Vec<Bytes>,
     source: Source,
+    /// The readers that wait. The source wakes only the one that asked it last, who passes it on.
+    waiting: Vec<Waker>,
 }
 
 enum Source {
@@ -41,7 +44,7 @@ struct Reader {
 
 impl Recording {
     pub(crate) fn of(body: Body) -> Self {
-        Self(Arc::new(Mutex::new(Tape { frames: Vec::new(), source: Source::Open(body) })))
+        Self(Arc::new(Mutex::new(Tape { frames: Vec::new(), source: Source::Open(body), waiting: Vec::new() })))
     }
 
     /// A body that reads from the start.
@@ -86,7 +89,7 @@ impl Tape {
         }
     }
 
-    fn poll(&mut self, next: usize, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, axum::Error>>> {
+    fn poll(&mut self, next: usize, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BoxError>>> {
         loop {
             if let Some(frame) = self.frames.get(next) {
                 return Poll::Ready(Some(Ok(frame.clone())));
@@ -94,14 +97,22 @@ impl Tape {
             let body = match &mut self.source {
                 Source::Open(body) => body,
                 Source::Ended => return Poll::Ready(None),
-                Source::Failed => return Poll::Ready(Some(Err(axum::Error::new("the request body broke off")))),
+                Source::Failed => return Poll::Ready(Some(Err("the request body broke off".into()))),
             };
-            match ready!(http_body::Body::poll_frame(Pin::new(body), context)) {
+            let Poll::Ready(polled) = http_body::Body::poll_frame(Pin::new(body), context) else {
+                if !self.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+                    self.waiting.push(context.waker().clone());
+                }
+                return Poll::Pending;
+            };
+            self.waiting.drain(..).for_each(Waker::wake);
+            match polled {
                 // Trailers are no part of the content.
                 Some(Ok(frame)) => self.frames.extend(frame.into_data()),
                 Some(Err(error)) => {
                     self.source = Source::Failed;
-                    return Poll::Ready(Some(Err(error)));
+                    // Without axum's wrapping, which its extractors look through only so deep, for a 413.
+                    return Poll::Ready(Some(Err(error.into_inner())));
                 }
                 None => self.source = Source::Ended,
             }
@@ -111,12 +122,9 @@ impl Tape {
 
 impl http_body::Body for Reader {
     type Data = Bytes;
-    type Error = axum::Error;
+    type Error = BoxError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let polled = ready!(self.recording.tape().poll(self.next, context));
         self.next += 1;
         Poll::Ready(polled.map(|data| data.map(Frame::data)))
@@ -144,5 +152,12 @@ impl http_body::Body for Reader {
             hint.set_upper(upper.saturating_add(recorded));
         }
         hint
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // It may be the one whom the source would have woken.
+        self.recording.tape().waiting.drain(..).for_each(Waker::wake);
     }
 }

@@ -99,6 +99,9 @@ impl Whole {
         };
         // What is stored is one account's answer. Said on the first answer too, so that the replay equals it.
         parts.headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+        // The body is whole now, whatever framing the handler gave it: a replay has none of that either.
+        parts.headers.remove(header::CONTENT_LENGTH);
+        parts.headers.remove(header::TRANSFER_ENCODING);
         Ok(Self { parts, body })
     }
 

@@ -2,11 +2,11 @@
 //! An entry lives from the look at a key to the end of its claim; nothing else about keys is kept in memory.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, futures::OwnedNotified};
 
 use crate::{
     backend::{Twin, Wanted},
@@ -17,9 +17,13 @@ use crate::{
 /// The keys in hand now.
 #[derive(Default)]
 pub(crate) struct Running {
-    keys: Mutex<HashMap<Digest, State>>,
-    /// Wakes whoever waits for a key to run or to end.
-    changed: Notify,
+    keys: Mutex<HashMap<Digest, InHand>>,
+}
+
+struct InHand {
+    state: State,
+    /// Wakes whoever waits for this key to run or to end.
+    changed: Arc<Notify>,
 }
 
 #[derive(Clone, Copy)]
@@ -27,7 +31,7 @@ enum State {
     /// One request asks the database about the key; its twins wait for what it learns instead of asking too.
     Looking,
     /// The database has granted the claim, for this request.
-    Running(Print),
+    Running([Print; 2]),
 }
 
 /// A key in hand; dropping it lets go.
@@ -36,49 +40,49 @@ pub(crate) struct Presence {
     id: Digest,
 }
 
+impl InHand {
+    /// Made under the lock on the keys, so that no change falls between a look and the wait for the next change.
+    fn next_change(&self) -> OwnedNotified {
+        Arc::clone(&self.changed).notified_owned()
+    }
+}
+
 impl Running {
     /// Takes the key in hand, or tells what runs under it. Waits only while another request looks at it.
     pub(crate) async fn enter(self: &Arc<Self>, wanted: &Wanted) -> Result<Presence, Twin> {
-        self.until(|keys| match keys.get(&wanted.id) {
-            None => {
-                keys.insert(wanted.id, State::Looking);
-                Some(Ok(Presence { running: Arc::clone(self), id: wanted.id }))
-            }
-            Some(State::Looking) => None,
-            Some(State::Running(print)) if *print == wanted.fingerprint => Some(Err(Twin::Same)),
-            Some(State::Running(_)) => Some(Err(Twin::Other)),
-        })
-        .await
+        loop {
+            let changed = match self.keys().entry(wanted.id) {
+                Entry::Vacant(vacant) => {
+                    vacant.insert(InHand { state: State::Looking, changed: Arc::default() });
+                    return Ok(Presence { running: Arc::clone(self), id: wanted.id });
+                }
+                Entry::Occupied(occupied) => match occupied.get().state {
+                    State::Looking => occupied.get().next_change(),
+                    State::Running(prints) => return Err(Twin::of(prints, wanted.prints())),
+                },
+            };
+            changed.await;
+        }
     }
 
     /// Waits until nobody in this process has the key in hand.
     pub(crate) async fn end(&self, wanted: &Wanted) {
-        self.until(|keys| (!keys.contains_key(&wanted.id)).then_some(())).await;
+        loop {
+            let Some(changed) = self.keys().get(&wanted.id).map(InHand::next_change) else { return };
+            changed.await;
+        }
     }
 
     /// Whether any key's handler runs here.
     pub(crate) fn any_runs(&self) -> bool {
-        self.keys().values().any(|state| matches!(state, State::Running(_)))
+        self.keys().values().any(|key| matches!(key.state, State::Running(_)))
     }
 
     pub(crate) fn has(&self, wanted: &Wanted) -> bool {
         self.keys().contains_key(&wanted.id)
     }
 
-    /// Looks again after every change until `look` finds what it looks for.
-    async fn until<T>(&self, look: impl Fn(&mut HashMap<Digest, State>) -> Option<T>) -> T {
-        loop {
-            // Registered before the look, so that no change falls between the two.
-            let mut changed = std::pin::pin!(self.changed.notified());
-            changed.as_mut().enable();
-            if let Some(found) = look(&mut self.keys()) {
-                return found;
-            }
-            changed.await;
-        }
-    }
-
-    fn keys(&self) -> MutexGuard<'_, HashMap<Digest, State>> {
+    fn keys(&self) -> MutexGuard<'_, HashMap<Digest, InHand>> {
         // Every change is one map operation, so the map is whole whatever panicked.
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,14 +91,18 @@ impl Running {
 impl Presence {
     /// The database has granted the claim: twins are answered from here on.
     pub(crate) fn runs(&self, wanted: &Wanted) {
-        self.running.keys().insert(self.id, State::Running(wanted.fingerprint));
-        self.running.changed.notify_waiters();
+        if let Some(key) = self.running.keys().get_mut(&self.id) {
+            key.state = State::Running(wanted.prints());
+            key.changed.notify_waiters();
+        }
     }
 }
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        self.running.keys().remove(&self.id);
-        self.running.changed.notify_waiters();
+        let gone = self.running.keys().remove(&self.id);
+        if let Some(key) = gone {
+            key.changed.notify_waiters();
+        }
     }
 }

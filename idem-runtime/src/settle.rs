@@ -152,7 +152,8 @@ fn code_of(unsettled: Unsettled, cause: Cause) -> Code {
         Unsettled::Ended if cause == Cause::Unwritable => Code::StoreUnavailable,
         Unsettled::Ended => {
             tracing::error!(
-                "the handler ended its transaction, so its answer was not stored: remove its COMMIT or ROLLBACK"
+                "the transaction is not the one that was opened, so the answer was not stored: the handler ran COMMIT or \
+                 ROLLBACK, changed the search_path, leaked a nested transaction, or had a nested `begin` fail or cancelled"
             );
             Code::TransactionEnded
         }

@@ -120,13 +120,17 @@ async fn b13_with_the_endpoint_in_the_scope_the_same_key_is_another_operation() 
     assert_replay(&here, &by(&service, "alice", "/here", "1").await);
     assert_replay(&there, &by(&service, "alice", "/there", "1").await);
     assert_eq!(service.counts().await, (2, 2, 2));
-    // Within the operation the request counts as ever, and its account as well.
+    // Within the endpoint the request counts as ever, and its account as well.
     assert_problem(&by(&service, "alice", "/here", "2").await, 422, "idempotency-key-reuse");
-    assert_problem(&by(&service, "alice", "/also-here", "1").await, 422, "idempotency-key-reuse");
     assert_eq!(by(&service, "bob", "/here", "1").await.text(), "here 3");
+    // Another route is another endpoint, also for an operation of the same name.
+    let also_here = by(&service, "alice", "/also-here", "1").await;
+    assert_eq!((also_here.status, also_here.header("idempotent-replayed")), (201, None));
+    assert_replay(&also_here, &by(&service, "alice", "/also-here", "1").await);
     // A key of the account alone is yet another.
-    assert_eq!(by(&service, "alice", "/pay", "1").await.text(), "run 4 for alice");
-    assert_eq!(service.counts().await, (4, 4, 4));
+    let of_the_account = by(&service, "alice", "/pay", "1").await;
+    assert_eq!((of_the_account.status, of_the_account.header("idempotent-replayed")), (201, None));
+    assert_eq!(service.counts().await.2, 5);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use sqlx::{Connection, Executor, PgConnection};
 
 use crate::{
     app::{Service, order},
-    seen::{a_session, assert_problem, assert_ran, assert_replayed, code, records, rows},
+    seen::{a_session, assert_problem, assert_ran, assert_replayed, code, count, records, rows},
     support::{
         databases::postgres,
         http::{self, RawResponse},
@@ -70,6 +70,22 @@ async fn b56_a_transaction_that_only_looks_like_the_claims_stores_nothing() {
     // The handler's own COMMIT cannot be taken back; no answer is stored for it.
     assert_eq!((rows(&database, "k").await, records(&database).await), (1, 0));
     assert_ne!(session().await.unwrap(), before, "the connection was used again");
+    assert_ran(&service.send("other", "write").await);
+}
+
+#[tokio::test]
+async fn b56_another_table_of_the_same_name_stores_nothing() {
+    let database = postgres().await;
+    let service = Service::start(&database).await;
+    let tenant = "CREATE SCHEMA tenant; CREATE TABLE tenant.idem_records (LIKE idem_records INCLUDING ALL)";
+    database.connect().await.execute(sqlx::raw_sql(tenant)).await.unwrap();
+    for (act, runs) in [("other_schema", 0), ("temporary_table", 2)] {
+        for run in [1, 2] {
+            assert_problem(&service.send(act, act).await, 500, "idempotency-transaction-ended");
+            assert_eq!((rows(&database, act).await, records(&database).await, service.runs()), (0, 0, runs + run));
+        }
+    }
+    assert_eq!(count(&database, "tenant.idem_records").await, 0);
     assert_ran(&service.send("other", "write").await);
 }
 

@@ -34,6 +34,8 @@ const TABLES: &str = "\
         once text CONSTRAINT effects_once UNIQUE, \
         late text CONSTRAINT effects_late UNIQUE DEFERRABLE INITIALLY DEFERRED)";
 
+const TEMPORARY: &str = "CREATE TEMPORARY TABLE idem_records (LIKE idem_records INCLUDING ALL) ON COMMIT DROP";
+
 /// Whoever the header `x-account` names.
 pub struct Account(String);
 
@@ -86,6 +88,9 @@ pub enum Act {
     SwallowInHelper,
     /// End the transaction and begin one that looks like it, then decline.
     Restart,
+    /// Make idem's table mean that of another schema, by the path or by a temporary one.
+    OtherSchema,
+    TemporaryTable,
     Decline,
     Panic,
 }
@@ -184,6 +189,8 @@ async fn act(
             tx.execute("COMMIT; BEGIN; SAVEPOINT idem_claim").await?;
             return Err(Failed::Declined);
         }
+        Act::OtherSchema => drop(tx.execute("SET LOCAL search_path = tenant, public").await?),
+        Act::TemporaryTable => drop(tx.execute(TEMPORARY).await?),
         Act::Decline => return Err(Failed::Declined),
         Act::Panic => panic!("as asked"),
     }

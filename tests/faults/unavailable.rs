@@ -3,7 +3,7 @@
 
 use std::{future::Future, time::Duration};
 
-use sqlx::{Connection, Executor, PgPool, postgres::PgPoolOptions};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgPool, postgres::PgPoolOptions};
 use tokio::time::timeout;
 
 use crate::{
@@ -82,8 +82,8 @@ async fn b53_a_server_that_freezes_in_the_middle() {
     listen();
     database.connect().await.execute("CREATE TABLE ordinary (id int)").await.unwrap();
     for (number, (statement, code)) in [
+        ("BEGIN", UNAVAILABLE),
         ("pg_try_advisory_xact_lock", UNAVAILABLE),
-        ("LEFT JOIN idem_records", UNAVAILABLE),
         ("INSERT INTO idem_records AS r", UNAVAILABLE),
         ("COMMIT", "idempotency-outcome-unknown"),
     ]
@@ -113,6 +113,31 @@ async fn b53_a_server_that_freezes_in_the_middle() {
     assert_eq!(service.runs(), 5);
     assert_eq!(complaints(), <[String; 0]>::default());
     no_session(&database, "state LIKE 'idle in transaction%'").await;
+}
+
+#[tokio::test]
+async fn b53_a_claim_that_the_database_refuses_leaves_the_connection_in_no_transaction() {
+    for (broken, mended) in [
+        ("TABLE idem_records RENAME TO elsewhere", "TABLE elsewhere RENAME TO idem_records"),
+        (
+            "FUNCTION pg_advisory_xact_lock_shared(bigint) RENAME TO elsewhere",
+            "FUNCTION elsewhere(bigint) RENAME TO pg_advisory_xact_lock_shared",
+        ),
+    ] {
+        let database = postgres().await;
+        let service = Service::start_with(&database, database.pool(1).await, |builder| builder).await;
+        let mut outside = database.connect().await;
+        outside.execute("CREATE TABLE ordinary (id int)").await.unwrap();
+        outside.execute(AssertSqlSafe(format!("ALTER {broken}"))).await.unwrap();
+        for inserted in [1, 2] {
+            assert_problem(&service.send("k", "write").await, 500, "idempotency-schema");
+            service.pool.execute("INSERT INTO ordinary VALUES (1)").await.unwrap();
+            assert_eq!(count(&database, "ordinary").await, inserted, "{broken}");
+        }
+        outside.execute(AssertSqlSafe(format!("ALTER {mended}"))).await.unwrap();
+        assert_ran(&service.send("k", "write").await);
+        assert_eq!((service.runs(), rows(&database, "k").await), (1, 1));
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 
 use std::future::Future;
 
-use sqlx::{Database, Pool, SqlStr, Transaction, error::DatabaseError};
+use sqlx::{Database, Pool, Transaction, error::DatabaseError};
 
 use crate::{
     digest::Digest,
@@ -28,8 +28,18 @@ pub struct Wanted {
     /// The digest of scope and key: the record's primary key.
     pub(crate) id: Digest,
     pub(crate) fingerprint: Print,
+    /// The fingerprint by bytes, whichever the handler chose.
+    pub(crate) bytes: Print,
     pub(crate) operation: &'static str,
     pub(crate) retention: Retention,
+}
+
+impl Wanted {
+    /// What tells a twin's request from another: by its bytes, and by the fingerprint that the handler chose. One of them is
+    /// the same for a retry, also while two versions of a service run that choose differently.
+    pub(crate) fn prints(&self) -> [Print; 2] {
+        [self.bytes, self.fingerprint]
+    }
 }
 
 /// What a look at a key found, inside the transaction that asked.
@@ -55,6 +65,13 @@ pub enum Twin {
     Same,
     /// Another request under the same key.
     Other,
+}
+
+impl Twin {
+    /// Compares what runs with what is wanted.
+    pub(crate) fn of(running: [Print; 2], wanted: [Print; 2]) -> Self {
+        if running.iter().any(|print| wanted.contains(print)) { Self::Same } else { Self::Other }
+    }
 }
 
 /// What became of the write of a record.
@@ -99,17 +116,21 @@ pub trait Backend: Database + Sized {
         std::future::ready(Ok(None))
     }
 
-    /// What opens a transaction, and does what must come before the claim's first look. Leaves a savepoint: the handler's
-    /// writes are undone to it, and it tells that the transaction is still the one that was opened.
+    /// The statement that opens a transaction. One statement: sqlx counts a transaction as open only if all of what it
+    /// sent succeeded, so a second one that fails would leave the connection inside a transaction that nobody ends.
     #[doc(hidden)]
-    fn begin(isolation: Option<Isolation>, wanted: Option<&Wanted>) -> SqlStr;
+    fn begin(isolation: Option<Isolation>) -> &'static str;
 
-    /// Takes the key, or tells who has it.
+    /// Takes the key, or tells who has it. Leaves a savepoint: the handler's writes are undone to it.
     #[doc(hidden)]
     fn claim(
         connection: &mut Self::Connection,
         wanted: &Wanted,
     ) -> impl Future<Output = Result<Look<Self::Token>, sqlx::Error>> + Send;
+
+    /// Leaves the savepoint of a claim, where no key is claimed.
+    #[doc(hidden)]
+    fn mark(connection: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Undoes all that the handler wrote, and keeps the claim.
     #[doc(hidden)]

@@ -4,33 +4,22 @@
 use std::borrow::Cow;
 
 use sqlx::{
-    AssertSqlSafe, Executor, PgConnection, PgPool, Postgres, Row, SqlSafeStr, SqlStr, Transaction,
+    AssertSqlSafe, Executor, PgConnection, PgPool, Postgres, Row, Transaction,
     error::DatabaseError,
     postgres::{PgDatabaseError, PgRow, PgSeverity},
 };
 
 use super::{Backend, Fault, Look, Twin, Wanted, Written, asks_for_another_run, expect_version};
-use crate::{digest::Digest, error::Error, policy::Isolation, record::Record};
+use crate::{digest::Digest, error::Error, fingerprint::Print, policy::Isolation, record::Record};
 
 const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/postgres/0001_records.sql")];
 
 /// Serializes migrations of several processes: the number is "idem" in ASCII.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(1768187245)";
 
+/// Leaves the mark to which a handler's writes are undone. It comes after the locks, because rolling back to it must not
+/// give them up.
 const SAVEPOINT: &str = "SAVEPOINT idem_claim";
-
-/// The transaction identifier names the claim's transaction at its end; a replay needs none and is not given one.
-const LOOK: &str = "\
-    SELECT r.fingerprint, r.format, r.status, r.headers, r.body, \
-           CASE WHEN r.id IS NULL AND current_setting('idem.key_lock') = 'true' \
-                 AND current_setting('transaction_read_only') = 'off' \
-                THEN pg_current_xact_id()::text END AS transaction_id, \
-           current_setting('transaction_isolation') <> 'read committed' AS strict, \
-           current_setting('transaction_read_only') = 'on' AS read_only, \
-           has_table_privilege('idem_records'::regclass, 'INSERT') \
-               AND has_table_privilege('idem_records'::regclass, 'UPDATE') AS permitted \
-      FROM (VALUES (1)) AS always \
-      LEFT JOIN idem_records AS r ON r.id = $1 AND r.expires_at > clock_timestamp()";
 
 /// The snapshot of a strict isolation level is older than the lock, and hides a record that was committed in between.
 /// Writing where it would stand turns that into a serialization failure, before the body.
@@ -39,34 +28,36 @@ const REACH_PAST_SNAPSHOT: &str = "\
     VALUES ($1, '', '', 0, 0, '', '', '-infinity', '-infinity') \
     ON CONFLICT (id) DO UPDATE SET expires_at = '-infinity'";
 
-/// Whether the holder of the key lock (`$1`) has the request lock (`$2`) too; no row if nobody holds the key any more.
+/// Whether the holder of the key lock (`$1`) has one of the request locks (`$2`) too; no row if nobody holds the key.
 /// One scan of `pg_locks`, because two would not be of one instant.
 const HOLDER: &str = "\
-    SELECT bool_or(l.number = $2) \
+    SELECT bool_or(l.number = ANY ($2)) \
       FROM (SELECT pid, mode, (classid::bigint << 32) | objid::bigint AS number \
               FROM pg_locks \
              WHERE locktype = 'advisory' AND granted AND objsubid = 1 \
                AND database = (SELECT oid FROM pg_database WHERE datname = current_database())) AS l \
-     WHERE l.number IN ($1, $2) \
+     WHERE l.number = $1 OR l.number = ANY ($2) \
      GROUP BY l.pid \
     HAVING bool_or(l.number = $1 AND l.mode = 'ExclusiveLock')";
 
 const REWIND: &str = "ROLLBACK TO SAVEPOINT idem_claim";
 const VERIFY: &str = "RELEASE SAVEPOINT idem_claim";
 
-/// Inserts, or replaces an expired record; writes nothing if the transaction is not the claim's (`$9`).
+/// Inserts, or replaces an expired record; writes nothing if the transaction or the table is not the claim's (`$9`): the
+/// handler may have ended the one, or changed the `search_path` that names the other.
 const RECORD: &str = "\
     INSERT INTO idem_records AS r \
         (id, operation, fingerprint, format, status, headers, body, created_at, expires_at) \
     SELECT $1, $2, $3, $4, $5, $6, $7, clock_timestamp(), clock_timestamp() + make_interval(secs => $8) \
-     WHERE pg_current_xact_id()::text = $9 \
+     WHERE pg_current_xact_id()::text || ' ' || 'idem_records'::regclass::oid::text = $9 \
     ON CONFLICT (id) DO UPDATE SET \
         operation = excluded.operation, fingerprint = excluded.fingerprint, format = excluded.format, \
         status = excluded.status, headers = excluded.headers, body = excluded.body, \
         created_at = excluded.created_at, expires_at = excluded.expires_at \
      WHERE r.expires_at <= clock_timestamp()";
 
-const SAME_TRANSACTION: &str = "SELECT pg_current_xact_id_if_assigned()::text IS NOT DISTINCT FROM $1";
+const SAME_TRANSACTION: &str = "\
+    SELECT pg_current_xact_id_if_assigned()::text || ' ' || 'idem_records'::regclass::oid::text IS NOT DISTINCT FROM $1";
 
 /// Ends our own session on the server, so that the pool finds it dead and does not lend it again.
 const TERMINATE: &str = "SELECT pg_terminate_backend(pg_backend_pid())";
@@ -85,58 +76,46 @@ const SCHEMA_AS_MADE: &str = "\
      WHERE attrelid = to_regclass('idem_records') AND atttypid = 'bytea'::regtype \
        AND attname IN ('id', 'fingerprint', 'headers', 'body')";
 
-/// The transaction's identifier, as `pg_current_xact_id` gave it to the claim.
+/// The transaction's identifier and the table's, as the claim found them.
 #[derive(Debug)]
-pub struct TransactionId(String);
+pub struct Token(String);
 
 impl Backend for Postgres {
-    type Token = TransactionId;
+    type Token = Token;
 
-    /// What BEGIN is sent with, in one message, which costs no round trip of its own. Only the simple protocol carries more
-    /// than one statement, and it binds nothing: what is formatted in are the two locks, which are integers.
-    ///
-    /// Every attempt holds both locks until its transaction ends. The request lock is shared and taken first, so whoever
-    /// finds the key lock taken can read in `pg_locks` which request its holder runs. The answer of the key lock waits in a
-    /// transaction-local setting for `LOOK`, which must be a statement of its own: its snapshot is then younger than the lock,
-    /// and cannot miss a record that was committed just before the lock was free.
-    ///
-    /// The savepoint comes after the locks, because rolling back to it must not give them up.
-    fn begin(isolation: Option<Isolation>, wanted: Option<&Wanted>) -> SqlStr {
-        let begin = match isolation {
+    fn begin(isolation: Option<Isolation>) -> &'static str {
+        match isolation {
             None => "BEGIN",
             Some(Isolation::ReadCommitted) => "BEGIN ISOLATION LEVEL READ COMMITTED",
             Some(Isolation::RepeatableRead) => "BEGIN ISOLATION LEVEL REPEATABLE READ",
             Some(Isolation::Serializable) => "BEGIN ISOLATION LEVEL SERIALIZABLE",
-        };
-        let Some(wanted) = wanted else {
-            return AssertSqlSafe(format!("{begin}; {SAVEPOINT}")).into_sql_str();
-        };
-        let Locks { key, request } = Locks::of(wanted);
-        AssertSqlSafe(format!(
-            "{begin}; SELECT pg_advisory_xact_lock_shared({request}), \
-             set_config('idem.key_lock', pg_try_advisory_xact_lock({key})::text, true); {SAVEPOINT}"
-        ))
-        .into_sql_str()
+        }
     }
 
-    async fn claim(connection: &mut PgConnection, wanted: &Wanted) -> Result<Look<TransactionId>, sqlx::Error> {
-        let row = sqlx::query(LOOK).bind(wanted.id.as_bytes()).fetch_one(&mut *connection).await?;
-        if let Some(fingerprint) = row.try_get("fingerprint")? {
-            return completed(&row, fingerprint);
+    async fn claim(connection: &mut PgConnection, wanted: &Wanted) -> Result<Look<Token>, sqlx::Error> {
+        let locks = Locks::of(wanted);
+        let rows = connection.fetch_all(sqlx::raw_sql(AssertSqlSafe(claim(&locks, &wanted.id)))).await?;
+        let [lock, records @ ..] = rows.as_slice() else { return Err(sqlx::Error::RowNotFound) };
+        if let Some(record) = records.first() {
+            return completed(record);
         }
-        if row.try_get("read_only")? {
+        if lock.try_get("read_only")? {
             return Ok(Look::ReadOnly);
         }
-        if !row.try_get::<bool, _>("permitted")? {
+        if !lock.try_get::<bool, _>("permitted")? {
             return Ok(Look::NotPermitted);
         }
-        let Some(transaction) = row.try_get("transaction_id")? else {
-            return holder(connection, &Locks::of(wanted)).await;
+        let Some(token) = lock.try_get("token")? else {
+            return holder(connection, &locks).await;
         };
-        if row.try_get("strict")? {
+        if lock.try_get("strict")? {
             sqlx::query(REACH_PAST_SNAPSHOT).bind(wanted.id.as_bytes()).execute(connection).await?;
         }
-        Ok(Look::Claimed(TransactionId(transaction)))
+        Ok(Look::Claimed(Token(token)))
+    }
+
+    async fn mark(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+        connection.execute(SAVEPOINT).await.map(drop)
     }
 
     async fn rewind(connection: &mut PgConnection) -> Result<Written, sqlx::Error> {
@@ -149,7 +128,7 @@ impl Backend for Postgres {
 
     async fn record(
         connection: &mut PgConnection,
-        token: &TransactionId,
+        token: &Token,
         wanted: &Wanted,
         record: Record,
     ) -> Result<Written, sqlx::Error> {
@@ -206,7 +185,11 @@ impl Backend for Postgres {
     }
 
     async fn prune(pool: &PgPool, most: i64) -> Result<u64, sqlx::Error> {
-        Ok(sqlx::query(PRUNE).bind(most).execute(pool).await?.rows_affected())
+        // Under a stricter default of the database two pruners would meet in serialization failures.
+        let mut transaction = pool.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await?;
+        let pruned = sqlx::query(PRUNE).bind(most).execute(&mut *transaction).await?.rows_affected();
+        transaction.commit().await?;
+        Ok(pruned)
     }
 
     async fn migrate(pool: &PgPool) -> Result<(), sqlx::Error> {
@@ -237,9 +220,35 @@ async fn to_savepoint(connection: &mut PgConnection, statement: &'static str) ->
     }
 }
 
-fn completed(row: &PgRow, fingerprint: Vec<u8>) -> Result<Look<TransactionId>, sqlx::Error> {
+/// Locks, then looks, then leaves the savepoint: one message, so one round trip. Only the simple protocol carries more
+/// than one statement, and it binds nothing: what is formatted in are two integers and hexadecimal digits.
+///
+/// Every attempt holds its locks until its transaction ends. The request locks are shared and taken first, so whoever
+/// finds the key lock taken can read in `pg_locks` which request its holder runs. An attempt that gets the key lock is
+/// given a transaction identifier, which says so, and at its end that the transaction is still the same.
+///
+/// The look is a statement of its own: its snapshot is then younger than the lock, and cannot miss a record that was
+/// committed just before the lock was free.
+fn claim(locks: &Locks, id: &Digest) -> String {
+    let Locks { key, requests: [bytes, fingerprint] } = locks;
+    let id = hex(id);
+    format!(
+        "SELECT pg_advisory_xact_lock_shared({bytes}), pg_advisory_xact_lock_shared({fingerprint}), \
+                CASE WHEN current_setting('transaction_read_only') = 'off' AND pg_try_advisory_xact_lock({key}) \
+                     THEN pg_current_xact_id()::text || ' ' || 'idem_records'::regclass::oid::text END AS token, \
+                current_setting('transaction_read_only') = 'on' AS read_only, \
+                current_setting('transaction_isolation') <> 'read committed' AS strict, \
+                has_table_privilege('idem_records', 'INSERT') \
+                    AND has_table_privilege('idem_records', 'UPDATE') AS permitted; \
+         SELECT fingerprint, format, status, headers, body FROM idem_records \
+          WHERE id = decode('{id}', 'hex') AND expires_at > clock_timestamp(); \
+         {SAVEPOINT}"
+    )
+}
+
+fn completed(row: &PgRow) -> Result<Look<Token>, sqlx::Error> {
     Ok(Look::Completed(Record {
-        fingerprint,
+        fingerprint: row.try_get("fingerprint")?,
         format: row.try_get("format")?,
         status: row.try_get("status")?,
         headers: row.try_get("headers")?,
@@ -247,8 +256,9 @@ fn completed(row: &PgRow, fingerprint: Vec<u8>) -> Result<Look<TransactionId>, s
     }))
 }
 
-async fn holder(connection: &mut PgConnection, locks: &Locks) -> Result<Look<TransactionId>, sqlx::Error> {
-    let holder = sqlx::query_scalar(HOLDER).bind(locks.key).bind(locks.request).fetch_optional(connection).await?;
+async fn holder(connection: &mut PgConnection, locks: &Locks) -> Result<Look<Token>, sqlx::Error> {
+    let holder =
+        sqlx::query_scalar(HOLDER).bind(locks.key).bind(&locks.requests[..]).fetch_optional(connection).await?;
     Ok(match holder {
         Some(true) => Look::Running(Twin::Same),
         Some(false) => Look::Running(Twin::Other),
@@ -259,13 +269,14 @@ async fn holder(connection: &mut PgConnection, locks: &Locks) -> Result<Look<Tra
 /// The advisory locks of an attempt.
 struct Locks {
     key: i64,
-    request: i64,
+    /// One for each of the request's prints.
+    requests: [i64; 2],
 }
 
 impl Locks {
     fn of(wanted: &Wanted) -> Self {
-        let request = Digest::of("request", [wanted.id.as_bytes(), &wanted.fingerprint.to_bytes()]);
-        Self { key: number(&wanted.id), request: number(&request) }
+        let request = |print: Print| number(&Digest::of("request", [wanted.id.as_bytes(), &print.to_bytes()]));
+        Self { key: number(&wanted.id), requests: wanted.prints().map(request) }
     }
 }
 
@@ -277,4 +288,9 @@ fn number(digest: &Digest) -> i64 {
 /// The SQLSTATE of a database error.
 fn code(error: &sqlx::Error) -> Option<Cow<'_, str>> {
     error.as_database_error().and_then(DatabaseError::code)
+}
+
+fn hex(digest: &Digest) -> String {
+    let digits = digest.as_bytes().iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
 }

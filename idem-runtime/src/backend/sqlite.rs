@@ -2,18 +2,24 @@
 //! A savepoint behind the claim undoes the handler's writes, and proves at the end that the transaction is still ours.
 
 use sqlx::{
-    Executor, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, SqlitePool, Transaction,
+    AssertSqlSafe, Database, Executor, Row, Sqlite, SqliteConnection, SqlitePool, Transaction,
     error::DatabaseError,
     sqlite::{SqliteError, SqliteRow},
 };
 
+use sqlx_core::transaction::TransactionManager;
+
 use super::{Backend, Fault, Look, Wanted, Written, expect_version};
 use crate::{error::Error, policy::Isolation, record::Record};
+
+type Manager = <Sqlite as Database>::TransactionManager;
 
 const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/sqlite/0001_records.sql")];
 
 /// The write lock at once: a transaction that reads first and writes later can find that it may not.
-const BEGIN: &str = "BEGIN IMMEDIATE; SAVEPOINT idem_claim";
+const BEGIN: &str = "BEGIN IMMEDIATE";
+
+const SAVEPOINT: &str = "SAVEPOINT idem_claim";
 
 macro_rules! look {
     () => {
@@ -26,7 +32,7 @@ const LOOK: &str = look!();
 
 /// Where nothing can be written, the look fails: it begins with a write, of no row, because BEGIN IMMEDIATE succeeds on
 /// a file that is read-only.
-const LOOK_TO_WRITE: &str = concat!("DELETE FROM idem_records WHERE false; ", look!());
+const LOOK_TO_WRITE: &str = concat!("SAVEPOINT idem_claim; DELETE FROM idem_records WHERE false; ", look!());
 
 const REWIND: &str = "ROLLBACK TO idem_claim";
 const VERIFY: &str = "RELEASE idem_claim";
@@ -80,12 +86,16 @@ impl Backend for Sqlite {
         look(connection, LOOK, wanted).await
     }
 
-    fn begin(_: Option<Isolation>, _: Option<&Wanted>) -> SqlStr {
-        BEGIN.into_sql_str()
+    fn begin(_: Option<Isolation>) -> &'static str {
+        BEGIN
     }
 
     async fn claim(connection: &mut SqliteConnection, wanted: &Wanted) -> Result<Look<()>, sqlx::Error> {
         Ok(look(connection, LOOK_TO_WRITE, wanted).await?.map_or(Look::Claimed(()), Look::Completed))
+    }
+
+    async fn mark(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+        connection.execute(SAVEPOINT).await.map(drop)
     }
 
     async fn rewind(connection: &mut SqliteConnection) -> Result<Written, sqlx::Error> {
@@ -116,19 +126,25 @@ impl Backend for Sqlite {
         match written {
             Ok(Some(_)) => Ok(Written::Yes),
             Ok(None) => Ok(Written::Lost),
-            // Either there is no savepoint to release, or the insert's own statement is at fault.
-            Err(error) if primary(&error) == Some(SQLITE_ERROR) => match Self::rewind(connection).await? {
-                Written::Ended => Ok(Written::Ended),
-                _ => Err(error),
-            },
+            // There is no savepoint to release. (The insert's own statement was checked by the look on the same table.)
+            Err(error) if primary(&error) == Some(SQLITE_ERROR) => Ok(Written::Ended),
             Err(error) => Err(error),
         }
     }
 
     async fn discard(mut transaction: Transaction<'static, Self>) {
-        // sqlx counts one open transaction. If the handler ended it, there is none, and the count would stay wrong;
-        // so open one, which fails where there is one, and roll back what is then surely there.
-        let _open = transaction.execute("BEGIN").await;
+        // sqlx ends transactions by its own count of them, so what it counts is made true: nothing, then that many levels.
+        let _nothing_open = transaction.execute("ROLLBACK").await;
+        let levels = Manager::get_transaction_depth(&transaction);
+        if levels > 0 {
+            let _open = transaction.execute("BEGIN").await;
+        }
+        for level in 1..levels {
+            let _open = transaction.execute(AssertSqlSafe(format!("SAVEPOINT _sqlx_savepoint_{level}"))).await;
+        }
+        for _ in 1..levels {
+            let _ended = Manager::rollback(&mut transaction).await;
+        }
         if let Err(error) = transaction.rollback().await {
             tracing::error!(error = &error as &dyn std::error::Error, "a connection could not be cleaned");
         }

@@ -4,6 +4,7 @@
 use std::{future::Future, time::Duration};
 
 use sqlx::Transaction;
+use sqlx_core::transaction::TransactionManager;
 
 use super::{Claim, Open, bounded, log, roll_back};
 use crate::{
@@ -115,14 +116,15 @@ async fn to_commit<Db: Backend>(
     written: Result<Written, sqlx::Error>,
 ) -> Prepared<Db> {
     let unsettled = match written {
-        Ok(Written::Yes) => return Prepared::Commit(transaction),
+        Ok(Written::Yes) if is_outermost(&transaction) => return Prepared::Commit(transaction),
         Ok(Written::Lost) => Unsettled::Again,
-        Ok(Written::Ended) => {
-            Db::discard(transaction).await;
-            return Prepared::Over(Err(Unsettled::Ended));
-        }
+        Ok(Written::Yes | Written::Ended) => Unsettled::Ended,
         Err(error) => unsettled_by(Db::fault(&error), &error),
     };
+    if unsettled == Unsettled::Ended {
+        Db::discard(transaction).await;
+        return Prepared::Over(Err(unsettled));
+    }
     // Not left to the drop, which rolls back some time later: the next look would meet this claim's own locks.
     roll_back(transaction).await;
     Prepared::Over(Err(unsettled))
@@ -130,13 +132,20 @@ async fn to_commit<Db: Backend>(
 
 async fn free<Db: Backend>(mut transaction: Transaction<'static, Db>) -> Prepared<Db> {
     match Db::rewind(&mut transaction).await {
-        Ok(Written::Yes) => {
+        Ok(Written::Yes) if is_outermost(&transaction) => {
             roll_back(transaction).await;
             Prepared::Over(Ok(()))
         }
         // It cannot be undone, or not be proved to be.
         not_undone => to_commit(transaction, not_undone).await,
     }
+}
+
+/// Whether sqlx counts this transaction and none inside it. Its COMMIT and ROLLBACK go by that count: with a nested
+/// transaction that a handler leaked they would end that one, and report success. Asked after a statement, because SQLite's
+/// worker counts a dropped one down only when it comes to it.
+fn is_outermost<Db: Backend>(transaction: &Transaction<'static, Db>) -> bool {
+    Db::TransactionManager::get_transaction_depth(transaction) == 1
 }
 
 async fn commit<Db: Backend>(patience: Duration, transaction: Transaction<'static, Db>) -> Result<(), Unsettled> {

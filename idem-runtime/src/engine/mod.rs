@@ -3,7 +3,7 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use sqlx::{Pool, Transaction, pool::PoolConnection};
+use sqlx::{Pool, SqlSafeStr, Transaction, pool::PoolConnection};
 use tokio::time::timeout;
 
 use crate::{
@@ -53,6 +53,8 @@ pub(crate) enum Refusal {
     Mismatch,
     Unavailable,
     Schema,
+    /// There is a record whose columns do not decode.
+    Unreadable,
 }
 
 enum Seen<Db: Backend> {
@@ -91,9 +93,8 @@ impl<Db: Backend> Engine<Db> {
     /// Opens a transaction that holds no key.
     pub(crate) async fn open(&self, isolation: Option<Isolation>) -> Result<Open<Db>, Refusal> {
         let connection = self.connection().await?;
-        let begun = Transaction::begin(connection, Some(Db::begin(isolation, None)));
-        let transaction = bounded(self.patience, begun).await.ok_or(Refusal::Unavailable)?;
-        let transaction = transaction.map_err(|error| refusal_of::<Db>(&error))?;
+        let opened = bounded(self.patience, begin_and_mark(connection, isolation)).await.ok_or(Refusal::Unavailable)?;
+        let transaction = opened.map_err(|error| refusal_of::<Db>(&error))?;
         Ok(Open { transaction, patience: self.patience })
     }
 
@@ -152,7 +153,7 @@ impl<Db: Backend> Engine<Db> {
     }
 
     async fn connection(&self) -> Result<PoolConnection<Db>, Refusal> {
-        // Dropping an acquire is safe, unlike dropping a statement: it has sent nothing.
+        // Dropping an acquire is safe, unlike dropping a statement: sqlx closes a connection that it had in hand.
         if let Ok(acquired) = timeout(self.patience, self.pool.acquire()).await {
             return acquired.map_err(|error| refusal_of::<Db>(&error));
         }
@@ -162,7 +163,7 @@ impl<Db: Backend> Engine<Db> {
 }
 
 async fn roll_back<Db: Backend>(transaction: Transaction<'static, Db>) {
-    // An error changes nothing: what was not committed is not there, and the pool tests what comes back to it.
+    // An error changes nothing for the key: what was not committed is not there.
     if let Err(error) = transaction.rollback().await {
         log(&error);
     }
@@ -176,12 +177,33 @@ async fn glance<Db: Backend>(
     Ok((connection, record))
 }
 
+async fn begin<Db: Backend>(
+    connection: PoolConnection<Db>,
+    isolation: Option<Isolation>,
+) -> Result<Transaction<'static, Db>, sqlx::Error> {
+    Transaction::begin(connection, Some(Db::begin(isolation).into_sql_str())).await
+}
+
+async fn begin_and_mark<Db: Backend>(
+    connection: PoolConnection<Db>,
+    isolation: Option<Isolation>,
+) -> Result<Transaction<'static, Db>, sqlx::Error> {
+    let mut transaction = begin(connection, isolation).await?;
+    match Db::mark(&mut transaction).await {
+        Ok(()) => Ok(transaction),
+        Err(error) => {
+            roll_back(transaction).await;
+            Err(error)
+        }
+    }
+}
+
 async fn begin_and_look<Db: Backend>(
     connection: PoolConnection<Db>,
     isolation: Option<Isolation>,
     wanted: Wanted,
 ) -> Result<(Transaction<'static, Db>, Look<Db::Token>), sqlx::Error> {
-    let mut transaction = Transaction::begin(connection, Some(Db::begin(isolation, Some(&wanted)))).await?;
+    let mut transaction = begin(connection, isolation).await?;
     match Db::claim(&mut transaction, &wanted).await {
         Ok(look) => Ok((transaction, look)),
         Err(error) => {
@@ -194,7 +216,7 @@ async fn begin_and_look<Db: Backend>(
 /// Runs a step against the database to its end, and waits for it no longer than the limit.
 ///
 /// A step is never dropped midway: sqlx would hand the connection on in whatever state it is (a dropped BEGIN leaves
-/// it inside a transaction). It finishes by itself, and the transaction it returns to nobody is rolled back.
+/// it inside a transaction). It finishes by itself, and a transaction that it returns to nobody is rolled back.
 async fn bounded<T: Send + 'static>(limit: Duration, step: impl Future<Output = T> + Send + 'static) -> Option<T> {
     let mut step = Box::pin(step);
     if let Ok(done) = timeout(limit, &mut step).await {
@@ -207,9 +229,10 @@ async fn bounded<T: Send + 'static>(limit: Duration, step: impl Future<Output = 
 
 fn refusal_of<Db: Backend>(error: &sqlx::Error) -> Refusal {
     log(error);
-    match Db::fault(error) {
-        Fault::Schema => Refusal::Schema,
-        Fault::Transient | Fault::Aborted | Fault::Unavailable => Refusal::Unavailable,
+    match (error, Db::fault(error)) {
+        (sqlx::Error::ColumnDecode { .. }, _) => Refusal::Unreadable,
+        (_, Fault::Schema) => Refusal::Schema,
+        (_, Fault::Transient | Fault::Aborted | Fault::Unavailable) => Refusal::Unavailable,
     }
 }
 
