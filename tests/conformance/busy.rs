@@ -1,9 +1,15 @@
-//! SQLite alone: one writer at a time, in WAL mode and without, from two pools.
+//! SQLite alone: one writer at a time, in WAL mode and without, from two pools; and a trigger that ends the transaction.
 //! Whoever comes second waits for its turn and succeeds, or replays; nobody is told that the database is locked.
 
-use axum::{Router, extract::State, http::StatusCode, response::IntoResponse, routing::post};
+use axum::{
+    Router,
+    extract::{Path, State},
+    http::StatusCode,
+    response::IntoResponse,
+    routing::post,
+};
 use idem_runtime::idempotent;
-use sqlx::{Executor, sqlite::SqliteJournalMode};
+use sqlx::{Connection as _, Executor, sqlite::SqliteJournalMode};
 
 use super::{Connection, app::*, fresh};
 use crate::support::soon;
@@ -57,4 +63,41 @@ async fn b38_a_twin_in_another_process_waits_for_the_lock_and_replays() {
     let first = soon("the first", first).await.unwrap();
     assert_replay(&first, &soon("the twin", twin).await.unwrap());
     assert_eq!(service.counts().await, (1, 1, 1));
+}
+
+/// Its nested transaction is rolled back by a trigger, and with it everything.
+#[idempotent(scope = account)]
+async fn raises(tx: &mut Connection, State(app): State<App>, account: Account, Path(status): Path<u16>) -> StatusCode {
+    app.runs.begin();
+    write(tx, &account).await;
+    let mut nested = tx.begin().await.expect("a nested transaction");
+    nested.execute("INSERT INTO payments (account) VALUES ('poor')").await.expect_err("a rollback");
+    drop(nested);
+    StatusCode::from_u16(status).unwrap()
+}
+
+#[tokio::test]
+async fn b56_a_trigger_that_rolls_back_within_a_nested_transaction_is_no_success() {
+    for status in [201, 402] {
+        let database = fresh().await;
+        let pool = database.pool(1).await;
+        let routes = Router::new().route("/{status}", post(raises)).route("/pay", post(pay));
+        let service = Service::on(database, pool, routes, plain, || ().into_response()).await;
+        let trigger = "CREATE TRIGGER money BEFORE INSERT ON payments WHEN new.account = 'poor' \
+                           BEGIN SELECT RAISE(ROLLBACK, 'no money'); END";
+        service.execute(trigger).await;
+        let outside = service.beside(Router::new()).await;
+        let answer = service.post(&format!("/{status}"), "k", "").await;
+        assert_problem(&answer, 500, "idempotency-transaction-ended");
+        assert_eq!(outside.counts().await, (1, 0, 0));
+        for (key, runs) in [("k2", 2), ("k3", 3)] {
+            assert_eq!(service.post("/pay", key, "").await.status, 201);
+            assert_eq!(
+                outside.counts().await,
+                (runs, i64::try_from(runs).unwrap() - 1, i64::try_from(runs).unwrap() - 1)
+            );
+        }
+        service.execute("INSERT INTO payments (account) VALUES ('nobody')").await;
+        assert_eq!(outside.counts().await, (3, 3, 2));
+    }
 }

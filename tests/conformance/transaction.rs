@@ -3,8 +3,8 @@
 
 use axum::{
     Router,
-    extract::{Path, State},
-    http::StatusCode,
+    extract::{FromRequestParts, Path, State},
+    http::{StatusCode, request::Parts},
     response::{IntoResponse, Response},
     routing::{any, post},
 };
@@ -108,6 +108,31 @@ async fn b39_a_run_that_loses_is_run_again_a_bounded_number_of_times() {
     assert_eq!(service.counts().await, (8, 1, 1), "four runs more, nothing kept, the key free");
 }
 
+/// Lets a request pass only as long as nothing has run.
+struct Once;
+
+impl FromRequestParts<App> for Once {
+    type Rejection = StatusCode;
+
+    async fn from_request_parts(_: &mut Parts, app: &App) -> Result<Self, StatusCode> {
+        if app.runs.count() == 0 { Ok(Self) } else { Err(StatusCode::UNAUTHORIZED) }
+    }
+}
+
+#[idempotent(scope = account)]
+async fn loses_once(tx: &mut Connection, State(app): State<App>, account: Account, _: Once) -> (Settle, &'static str) {
+    app.runs.begin();
+    write(tx, &account).await;
+    (Settle::RunAgain, "lost")
+}
+
+#[tokio::test]
+async fn b39_what_an_extractor_rejects_before_the_second_run_is_no_answer() {
+    let service = pool_of_one(Router::new().route("/", post(loses_once))).await;
+    assert_problem(&service.post("/", "k", "").await, 503, "idempotency-contention");
+    assert_eq!(service.counts().await, (1, 0, 0));
+}
+
 /// The database's error, as a handler returns it.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
@@ -166,6 +191,52 @@ async fn b100_a_savepoint_left_open_ends_with_the_transaction() {
         assert_eq!((first.status, service.counts().await), (status, counts));
         assert_replay(&first, &service.post(&path, key, "").await);
     }
+}
+
+/// Begins a nested transaction that nothing ends.
+#[idempotent(scope = account)]
+async fn leaks(tx: &mut Connection, State(app): State<App>, account: Account) -> Result<StatusCode, Failed> {
+    app.runs.begin();
+    let mut nested = tx.begin().await?;
+    write(&mut nested, &account).await;
+    std::mem::forget(nested);
+    Ok(StatusCode::CREATED)
+}
+
+#[tokio::test]
+async fn b100_a_nested_transaction_that_is_leaked_is_no_success() {
+    let service = pool_of_one(Router::new().route("/", post(leaks)).route("/pay", post(pay))).await;
+    // What the only connection has not committed, this one does not see.
+    let outside = service.beside(Router::new()).await;
+    assert_problem(&service.post("/", "k", "").await, 500, "idempotency-transaction-ended");
+    assert_eq!(outside.counts().await, (1, 0, 0));
+    assert_eq!(service.post("/pay", "other", "").await.status, 201);
+    assert_eq!(outside.counts().await, (2, 1, 1));
+    service.execute("INSERT INTO payments (account) VALUES ('nobody')").await;
+    assert_eq!(outside.counts().await, (2, 2, 1));
+}
+
+/// Drops a nested transaction at the last moment.
+#[idempotent(scope = account)]
+async fn drops(tx: &mut Connection, State(app): State<App>, account: Account) -> Result<StatusCode, Failed> {
+    app.runs.begin();
+    write(tx, &account).await;
+    let mut nested = tx.begin().await?;
+    write(&mut nested, &account).await;
+    drop(nested);
+    Ok(StatusCode::CREATED)
+}
+
+#[tokio::test]
+async fn b100_a_nested_transaction_that_is_dropped_is_undone_alone() {
+    let service = pool_of_one(Router::new().route("/", post(drops))).await;
+    for run in 1..=50 {
+        let key = format!("k{run}");
+        let first = service.post("/", &key, "").await;
+        assert_eq!((first.status, service.counts().await.1), (201, i64::try_from(run).unwrap()));
+        assert_replay(&first, &service.post("/", &key, "").await);
+    }
+    assert_eq!(service.counts().await, (50, 50, 50));
 }
 
 /// Panics in a task of its own, which is that task's affair.
