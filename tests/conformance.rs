@@ -49,6 +49,9 @@ mod sqlite {
         INSERT INTO idem_records \
         SELECT CAST(printf('%032d', n) AS BLOB), 'old', X'01', 1, 200, X'', X'', 0, 1 FROM series";
 
+    /// Makes the status of every record a text.
+    pub const NO_NUMBER: &str = "UPDATE idem_records SET status = 'x'";
+
     /// A table whose columns have other types.
     pub const RETYPE: &str = "DROP TABLE idem_records; CREATE TABLE idem_records (id TEXT PRIMARY KEY, \
         operation TEXT, fingerprint BLOB, format INTEGER, status INTEGER, headers BLOB, body TEXT, \
@@ -116,6 +119,9 @@ mod postgres {
         SELECT convert_to(lpad(n::text, 32, '0'), 'UTF8'), 'old', '\\x01', 1, 200, '', '', \
                now() - interval '9 days', now() - interval '1 day' \
           FROM generate_series(1, 2500) AS n";
+
+    /// Makes the status of every record a text.
+    pub const NO_NUMBER: &str = "ALTER TABLE idem_records ALTER COLUMN status TYPE text USING 'x'";
 
     /// Makes a column another type.
     pub const RETYPE: &str = "ALTER TABLE idem_records ALTER COLUMN body TYPE text USING encode(body, 'hex')";

@@ -1,12 +1,12 @@
 //! Every row of the README's table "What the client gets", and the order in which answers are decided.
 //! Expiry is in `lifetime`, other scopes in `scope`, a lost COMMIT in the tests with a proxy.
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 use axum::{
     Json, Router,
     body::Bytes,
-    extract::{DefaultBodyLimit, Request, State},
+    extract::{DefaultBodyLimit, FromRequest, Request, State},
     http::StatusCode,
     middleware::{self, Next},
     response::{IntoResponse, Response},
@@ -14,6 +14,8 @@ use axum::{
 };
 use idem_runtime::idempotent;
 use serde::Deserialize;
+use tokio::task::JoinHandle;
+use tower_http::limit::RequestBodyLimitLayer;
 
 use super::{Connection, app::*};
 use crate::support::{
@@ -188,20 +190,61 @@ async fn extractors_answer_before_the_key_is_looked_at() {
 }
 
 #[tokio::test]
-async fn a_request_over_the_routes_own_limit_is_413_with_and_without_a_body_extractor() {
-    let service = Service::start(routes().layer(DefaultBodyLimit::max(100))).await;
-    for path in ["/pay", "/refund"] {
-        assert_eq!(service.post(path, "k", "x".repeat(101)).await.status, 413, "{path}");
-        let chunked = format!("POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer alice\r\n{KEY}: k\r\n");
-        let mut connection = http::Connection::open(service.address()).await;
-        connection.send(chunked.as_bytes()).await;
-        connection.send(b"transfer-encoding: chunked\r\n\r\n40\r\n").await;
-        let chunk = "x".repeat(64);
-        connection.send(format!("{chunk}\r\n40\r\n{chunk}\r\n0\r\n\r\n").as_bytes()).await;
-        assert_eq!(connection.response().await.status, 413, "{path}");
+async fn a_request_over_a_limit_is_413_with_and_without_a_body_extractor() {
+    for routes in [routes().layer(DefaultBodyLimit::max(100)), routes().layer(RequestBodyLimitLayer::new(100))] {
+        let service = Service::start(routes).await;
+        for path in ["/pay", "/refund"] {
+            assert_eq!(service.post(path, "k", "x".repeat(101)).await.status, 413, "{path}");
+            let mut connection = http::Connection::open(service.address()).await;
+            connection.send(chunked(path).as_bytes()).await;
+            let chunk = "x".repeat(64);
+            connection.send(format!("40\r\n{chunk}\r\n40\r\n{chunk}\r\n0\r\n\r\n").as_bytes()).await;
+            assert_eq!(connection.response().await.status, 413, "{path}");
+        }
+        assert_eq!(service.counts().await, (0, 0, 0));
+        assert_eq!(service.post("/refund", "k", "x".repeat(100)).await.status, 201);
+        assert_eq!(service.counts().await, (1, 1, 1));
     }
-    assert_eq!(service.counts().await, (0, 0, 0));
-    assert_eq!(service.post("/refund", "k", "x".repeat(100)).await.status, 201);
+}
+
+/// The head of Alice's request with a body in chunks.
+fn chunked(path: &str) -> String {
+    let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer alice\r\n{KEY}: k\r\n");
+    head + "transfer-encoding: chunked\r\n\r\n"
+}
+
+/// A body that a task of its own reads while the request goes on.
+struct Spooled(JoinHandle<Bytes>);
+
+impl<S: Sync> FromRequest<S> for Spooled {
+    type Rejection = Infallible;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
+        let whole = axum::body::to_bytes(request.into_body(), usize::MAX);
+        Ok(Self(tokio::spawn(async { whole.await.expect("a whole body") })))
+    }
+}
+
+#[idempotent(scope = account)]
+async fn spool(tx: &mut Connection, State(app): State<App>, account: Account, body: Spooled) -> Bytes {
+    app.runs.begin();
+    write(tx, &account).await;
+    body.0.await.expect("a body")
+}
+
+#[tokio::test]
+async fn a_body_that_is_read_elsewhere_meanwhile_is_whole_there_and_here() {
+    let service = Service::start(Router::new().route("/", post(spool))).await;
+    let mut connection = http::Connection::open(service.address()).await;
+    connection.send(chunked("/").as_bytes()).await;
+    for chunk in ["3\r\none\r\n", "3\r\ntwo\r\n", "0\r\n\r\n"] {
+        // Both readers wait for it by then, or one does not and the test proves less.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        connection.send(chunk.as_bytes()).await;
+    }
+    let first = soon("the request's end", connection.response()).await;
+    assert_eq!((first.status, first.text()), (200, "onetwo"));
+    assert_replay(&first, &service.post("/", "k", "onetwo").await);
     assert_eq!(service.counts().await, (1, 1, 1));
 }
 

@@ -8,10 +8,11 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{any, post},
 };
+use futures_util::future::join_all;
 use idem_runtime::idempotent;
 use sqlx::{Executor, Row};
 
-use super::{Connection, app::*};
+use super::{Connection, FILL, app::*, fresh};
 use crate::support::soon;
 
 /// An application's own error, with the database's behind it.
@@ -253,4 +254,43 @@ async fn b49_as_many_handlers_at_once_as_connections() {
         assert_eq!(soon("an answer", key).await.unwrap().status, 201);
     }
     assert_eq!(service.counts().await, (3, 3, 3));
+}
+
+#[tokio::test]
+async fn b65_pruners_at_once_do_not_lose_against_each_other_under_a_strict_default() {
+    let database = fresh().await;
+    database.set("default_transaction_isolation", "repeatable read").await;
+    let pool = database.pool(4).await;
+    let service = Service::on(database, pool, Router::new(), plain, || ().into_response()).await;
+    for _ in 0..5 {
+        service.execute(FILL).await;
+        let pruned = join_all([(); 4].map(|()| {
+            let idempotency = service.app.idempotency.clone();
+            async move { idempotency.prune().await }
+        }));
+        assert_eq!(pruned.await.into_iter().map(Result::unwrap).sum::<u64>(), 2500);
+        assert_eq!(service.counts().await, (0, 0, 0));
+    }
+}
+
+/// The handler `hold` in its next version.
+#[idempotent(scope = account, operation = "hold", fingerprint = json)]
+async fn hold_by_json(tx: &mut Connection, State(app): State<App>, account: Account) -> StatusCode {
+    app.runs.begin();
+    write(tx, &account).await;
+    StatusCode::CREATED
+}
+
+#[tokio::test]
+async fn b20_a_twin_at_a_version_with_another_rule_is_409_and_another_request_is_422() {
+    let old = Service::start(Router::new().route("/hold", post(hold))).await;
+    let new = old.beside(Router::new().route("/hold", post(hold_by_json))).await;
+    let first = old.posting("/hold", "k", r#"{"a":1}"#);
+    old.app.gate.entered().await;
+    assert_problem(&new.post("/hold", "k", r#"{"a":1}"#).await, 409, "in-progress");
+    assert_problem(&new.post("/hold", "k", r#"{"a":2}"#).await, 422, "idempotency-key-reuse");
+    old.app.gate.open();
+    let first = soon("the first answer", first).await.unwrap();
+    assert_replay(&first, &new.post("/hold", "k", r#"{"a":1}"#).await);
+    assert_eq!(old.counts().await, (1, 1, 1));
 }

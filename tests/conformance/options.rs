@@ -317,3 +317,15 @@ async fn render() {
     assert_replay(&first, &service.post("/app", "k", "1").await);
     assert_eq!(service.counts().await, (1, 1, 1));
 }
+
+#[tokio::test]
+async fn a_renderer_that_panics_costs_its_own_document_alone() {
+    let router = Router::new().route("/", post(say));
+    let broken = |builder: Builder<Db>| builder.render(|_| panic!("the renderer"));
+    let service = Service::of(router, 1, broken, || panic!("the handler")).await;
+    let first = service.post("/", "k", "1").await;
+    assert_problem(&first, 500, "idempotency-handler-panicked");
+    assert_replay(&first, &service.post("/", "k", "1").await);
+    assert_problem(&service.post("/", "k", "2").await, 422, "idempotency-key-reuse");
+    assert_eq!(service.counts().await, (1, 0, 1));
+}

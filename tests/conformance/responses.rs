@@ -255,6 +255,17 @@ async fn a_streamed_body_that_ends_is_stored_whole() {
 }
 
 #[tokio::test]
+async fn a_framing_of_the_handlers_own_does_not_count() {
+    for (name, value) in [("content-length", "2"), ("transfer-encoding", "chunked")] {
+        let service = Service::saying(move || ([(name, value)], "hello")).await;
+        let first = service.post("/", "k", "").await;
+        assert_eq!((first.text(), first.header("content-length")), ("hello", Some("5")), "{name}");
+        assert_replay(&first, &service.post("/", "k", "").await);
+        assert_eq!(service.counts().await, (1, 1, 1));
+    }
+}
+
+#[tokio::test]
 async fn b32_a_body_is_exact_up_to_the_limit_and_refused_beyond() {
     const MIB: usize = 1024 * 1024;
     let size = std::sync::Arc::new(AtomicUsize::new(0));

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use idem_runtime::{Error, Idempotency, idempotent};
 use sqlx::migrate::Migrator;
 
-use super::{Connection, GOLDEN, PAYMENTS, RETYPE, app::*, fresh};
+use super::{Connection, GOLDEN, NO_NUMBER, PAYMENTS, RETYPE, app::*, fresh};
 
 #[idempotent(scope = (account, endpoint))]
 async fn here(tx: &mut Connection, State(app): State<App>, account: Account) -> StatusCode {
@@ -126,6 +126,15 @@ async fn an_unreadable_record_is_500_and_never_run_again() {
         }
         assert_eq!(service.counts().await, (1, 1, 1));
     }
+}
+
+#[tokio::test]
+async fn a_record_whose_status_is_no_number_is_500_and_never_run_again() {
+    let service = Service::start(routes()).await;
+    service.post("/pay", "k", "1").await;
+    service.execute(NO_NUMBER).await;
+    assert_problem(&service.post("/pay", "k", "1").await, 500, "idempotency-record-unreadable");
+    assert_eq!(service.counts().await, (1, 1, 1));
 }
 
 #[tokio::test]
