@@ -189,8 +189,12 @@ async fn act(
             tx.execute("COMMIT; BEGIN; SAVEPOINT idem_claim").await?;
             return Err(Failed::Declined);
         }
-        Act::OtherSchema => drop(tx.execute("SET LOCAL search_path = tenant, public").await?),
-        Act::TemporaryTable => drop(tx.execute(TEMPORARY).await?),
+        Act::OtherSchema => {
+            tx.execute("SET LOCAL search_path = tenant, public").await?;
+        }
+        Act::TemporaryTable => {
+            tx.execute(TEMPORARY).await?;
+        }
         Act::Decline => return Err(Failed::Declined),
         Act::Panic => panic!("as asked"),
     }
