@@ -21,8 +21,9 @@ use support::{
 /// The service's sessions, in the server's log and in its list.
 const SERVICE: &str = "service";
 
-const BEGIN: &str = "BEGIN";
-const LOOK: &str = "SELECT pg_advisory_xact_lock_shared(";
+/// The locks and BEGIN are one message.
+const BEGIN: &str = "SELECT pg_advisory_xact_lock_shared(";
+const LOOK: &str = "SELECT r.fingerprint";
 const OWN: &str = "INSERT INTO effects";
 const RECORD: &str = "INSERT INTO idem_records AS r";
 

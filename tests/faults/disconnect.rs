@@ -82,10 +82,15 @@ async fn b47_a_disconnect_at_each_statement_does_not_stop_the_attempt() {
     for test_before_acquire in [true, false] {
         let (database, proxy, service) = on_one_connection(test_before_acquire).await;
         listen();
-        for (number, statement) in
-            ["BEGIN", "pg_try_advisory_xact_lock", "INSERT INTO effects", "INSERT INTO idem_records AS r", "COMMIT"]
-                .into_iter()
-                .enumerate()
+        for (number, statement) in [
+            "pg_try_advisory_xact_lock",
+            "LEFT JOIN idem_records",
+            "INSERT INTO effects",
+            "INSERT INTO idem_records AS r",
+            "COMMIT",
+        ]
+        .into_iter()
+        .enumerate()
         {
             let key = format!("k{number}");
             let trap = proxy.hold(statement);

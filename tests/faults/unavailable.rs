@@ -82,8 +82,8 @@ async fn b53_a_server_that_freezes_in_the_middle() {
     listen();
     database.connect().await.execute("CREATE TABLE ordinary (id int)").await.unwrap();
     for (number, (statement, code)) in [
-        ("BEGIN", UNAVAILABLE),
         ("pg_try_advisory_xact_lock", UNAVAILABLE),
+        ("LEFT JOIN idem_records", UNAVAILABLE),
         ("INSERT INTO idem_records AS r", UNAVAILABLE),
         ("COMMIT", "idempotency-outcome-unknown"),
     ]
@@ -177,6 +177,25 @@ async fn b53_a_table_without_permission_runs_nothing() {
         assert_ran(&service.send(&key, "write").await);
     }
     assert_replayed(&service.send("before", "write").await);
+}
+
+#[tokio::test]
+async fn b46_locks_that_fail_leave_a_connection_in_no_transaction() {
+    let database = postgres().await;
+    prepare(&database).await;
+    let mut outside = database.connect().await;
+    outside.execute("GRANT ALL ON ALL TABLES IN SCHEMA public TO pg_monitor").await.unwrap();
+    let pool = database.pool_with(1, database.options().options([("role", "pg_monitor")])).await;
+    let service = Service::join(pool, |builder| builder).await;
+    let locks = "FUNCTION pg_advisory_xact_lock_shared(bigint)";
+    outside.execute(sqlx::AssertSqlSafe(format!("REVOKE EXECUTE ON {locks} FROM PUBLIC"))).await.unwrap();
+    for _ in 0..3 {
+        assert_problem(&service.send("k", "write").await, 500, "idempotency-schema");
+        sqlx::query("SELECT 1").execute(&service.pool).await.expect("an ordinary query on the same connection");
+        no_session(&database, "state LIKE 'idle in transaction%'").await;
+    }
+    outside.execute(sqlx::AssertSqlSafe(format!("GRANT EXECUTE ON {locks} TO PUBLIC"))).await.unwrap();
+    assert_ran(&service.send("k", "write").await);
 }
 
 #[tokio::test]

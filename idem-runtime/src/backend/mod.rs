@@ -3,7 +3,7 @@
 
 use std::future::Future;
 
-use sqlx::{Database, Pool, Transaction, error::DatabaseError};
+use sqlx::{Database, Pool, SqlStr, Transaction, error::DatabaseError};
 
 use crate::{
     digest::Digest,
@@ -116,10 +116,11 @@ pub trait Backend: Database + Sized {
         std::future::ready(Ok(None))
     }
 
-    /// The statement that opens a transaction. One statement: sqlx counts a transaction as open only if all of what it
-    /// sent succeeded, so a second one that fails would leave the connection inside a transaction that nobody ends.
+    /// What opens a transaction, and does what must come before the claim's first look. sqlx counts a transaction as open
+    /// only if all of this succeeded: nothing that can fail may come after the BEGIN in it, or the connection would stay
+    /// inside a transaction that nobody ends.
     #[doc(hidden)]
-    fn begin(isolation: Option<Isolation>) -> &'static str;
+    fn begin(isolation: Option<Isolation>, wanted: Option<&Wanted>) -> SqlStr;
 
     /// Takes the key, or tells who has it. Leaves a savepoint: the handler's writes are undone to it.
     #[doc(hidden)]

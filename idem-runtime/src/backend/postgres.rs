@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use sqlx::{
-    AssertSqlSafe, Executor, PgConnection, PgPool, Postgres, Row, Transaction,
+    AssertSqlSafe, Executor, PgConnection, PgPool, Postgres, Row, SqlSafeStr, SqlStr, Transaction,
     error::DatabaseError,
     postgres::{PgDatabaseError, PgRow, PgSeverity},
 };
@@ -17,9 +17,19 @@ const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/postgres/0001_reco
 /// Serializes migrations of several processes: the number is "idem" in ASCII.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(1768187245)";
 
-/// Leaves the mark to which a handler's writes are undone. It comes after the locks, because rolling back to it must not
-/// give them up.
 const SAVEPOINT: &str = "SAVEPOINT idem_claim";
+
+/// A statement of its own after the locks: its snapshot is younger than they are, and cannot miss a record that was
+/// committed just before the key's lock was free.
+const LOOK: &str = "\
+    SELECT r.fingerprint, r.format, r.status, r.headers, r.body, \
+           pg_current_xact_id_if_assigned()::text || ' ' || 'idem_records'::regclass::oid::text AS token, \
+           current_setting('transaction_read_only') = 'on' AS read_only, \
+           current_setting('transaction_isolation') <> 'read committed' AS strict, \
+           has_table_privilege('idem_records'::regclass, 'INSERT') \
+               AND has_table_privilege('idem_records'::regclass, 'UPDATE') AS permitted \
+      FROM (VALUES (1)) AS always \
+      LEFT JOIN idem_records AS r ON r.id = $1 AND r.expires_at > clock_timestamp()";
 
 /// The snapshot of a strict isolation level is older than the lock, and hides a record that was committed in between.
 /// Writing where it would stand turns that into a serialization failure, before the body.
@@ -83,32 +93,28 @@ pub struct Token(String);
 impl Backend for Postgres {
     type Token = Token;
 
-    fn begin(isolation: Option<Isolation>) -> &'static str {
-        match isolation {
-            None => "BEGIN",
-            Some(Isolation::ReadCommitted) => "BEGIN ISOLATION LEVEL READ COMMITTED",
-            Some(Isolation::RepeatableRead) => "BEGIN ISOLATION LEVEL REPEATABLE READ",
-            Some(Isolation::Serializable) => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+    fn begin(isolation: Option<Isolation>, wanted: Option<&Wanted>) -> SqlStr {
+        match wanted {
+            Some(wanted) => AssertSqlSafe(begin_with_locks(isolation, &Locks::of(wanted))).into_sql_str(),
+            None => begin(isolation).into_sql_str(),
         }
     }
 
     async fn claim(connection: &mut PgConnection, wanted: &Wanted) -> Result<Look<Token>, sqlx::Error> {
-        let locks = Locks::of(wanted);
-        let rows = connection.fetch_all(sqlx::raw_sql(AssertSqlSafe(claim(&locks, &wanted.id)))).await?;
-        let [lock, records @ ..] = rows.as_slice() else { return Err(sqlx::Error::RowNotFound) };
-        if let Some(record) = records.first() {
-            return completed(record);
+        let row = sqlx::query(LOOK).bind(wanted.id.as_bytes()).fetch_one(&mut *connection).await?;
+        if let Some(fingerprint) = row.try_get("fingerprint")? {
+            return completed(&row, fingerprint);
         }
-        if lock.try_get("read_only")? {
+        if row.try_get("read_only")? {
             return Ok(Look::ReadOnly);
         }
-        if !lock.try_get::<bool, _>("permitted")? {
+        if !row.try_get::<bool, _>("permitted")? {
             return Ok(Look::NotPermitted);
         }
-        let Some(token) = lock.try_get("token")? else {
-            return holder(connection, &locks).await;
+        let Some(token) = row.try_get("token")? else {
+            return holder(connection, &Locks::of(wanted)).await;
         };
-        if lock.try_get("strict")? {
+        if row.try_get("strict")? {
             sqlx::query(REACH_PAST_SNAPSHOT).bind(wanted.id.as_bytes()).execute(connection).await?;
         }
         Ok(Look::Claimed(Token(token)))
@@ -220,35 +226,44 @@ async fn to_savepoint(connection: &mut PgConnection, statement: &'static str) ->
     }
 }
 
-/// Locks, then looks, then leaves the savepoint: one message, so one round trip. Only the simple protocol carries more
-/// than one statement, and it binds nothing: what is formatted in are two integers and hexadecimal digits.
+/// Takes the locks, opens the transaction and leaves the savepoint: one message, so that the locks cost no round trip.
+/// Only the simple protocol carries more than one statement, and it binds nothing: what is formatted in are integers.
 ///
 /// Every attempt holds its locks until its transaction ends. The request locks are shared and taken first, so whoever
 /// finds the key lock taken can read in `pg_locks` which request its holder runs. An attempt that gets the key lock is
-/// given a transaction identifier, which says so, and at its end that the transaction is still the same.
+/// given a transaction identifier, which tells `LOOK` so, and at the end that the transaction is still the same.
 ///
-/// The look is a statement of its own: its snapshot is then younger than the lock, and cannot miss a record that was
-/// committed just before the lock was free.
-fn claim(locks: &Locks, id: &Digest) -> String {
+/// The locks come before BEGIN, which takes what stands before it in the message into its transaction: should they fail
+/// (no lock memory, a cancelled statement), no transaction has been opened, of which sqlx would not know. The savepoint
+/// comes after them, because rolling back to it must not give them up.
+fn begin_with_locks(isolation: Option<Isolation>, locks: &Locks) -> String {
     let Locks { key, requests: [bytes, fingerprint] } = locks;
-    let id = hex(id);
+    let level = match isolation {
+        None => "",
+        Some(Isolation::ReadCommitted) => "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; ",
+        Some(Isolation::RepeatableRead) => "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; ",
+        Some(Isolation::Serializable) => "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; ",
+    };
     format!(
-        "SELECT pg_advisory_xact_lock_shared({bytes}), pg_advisory_xact_lock_shared({fingerprint}), \
+        "{level}SELECT pg_advisory_xact_lock_shared({bytes}), pg_advisory_xact_lock_shared({fingerprint}), \
                 CASE WHEN current_setting('transaction_read_only') = 'off' AND pg_try_advisory_xact_lock({key}) \
-                     THEN pg_current_xact_id()::text || ' ' || 'idem_records'::regclass::oid::text END AS token, \
-                current_setting('transaction_read_only') = 'on' AS read_only, \
-                current_setting('transaction_isolation') <> 'read committed' AS strict, \
-                has_table_privilege('idem_records', 'INSERT') \
-                    AND has_table_privilege('idem_records', 'UPDATE') AS permitted; \
-         SELECT fingerprint, format, status, headers, body FROM idem_records \
-          WHERE id = decode('{id}', 'hex') AND expires_at > clock_timestamp(); \
-         {SAVEPOINT}"
+                     THEN pg_current_xact_id() END; \
+         BEGIN; {SAVEPOINT}"
     )
 }
 
-fn completed(row: &PgRow) -> Result<Look<Token>, sqlx::Error> {
+fn begin(isolation: Option<Isolation>) -> &'static str {
+    match isolation {
+        None => "BEGIN",
+        Some(Isolation::ReadCommitted) => "BEGIN ISOLATION LEVEL READ COMMITTED",
+        Some(Isolation::RepeatableRead) => "BEGIN ISOLATION LEVEL REPEATABLE READ",
+        Some(Isolation::Serializable) => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+    }
+}
+
+fn completed(row: &PgRow, fingerprint: Vec<u8>) -> Result<Look<Token>, sqlx::Error> {
     Ok(Look::Completed(Record {
-        fingerprint: row.try_get("fingerprint")?,
+        fingerprint,
         format: row.try_get("format")?,
         status: row.try_get("status")?,
         headers: row.try_get("headers")?,
@@ -288,9 +303,4 @@ fn number(digest: &Digest) -> i64 {
 /// The SQLSTATE of a database error.
 fn code(error: &sqlx::Error) -> Option<Cow<'_, str>> {
     error.as_database_error().and_then(DatabaseError::code)
-}
-
-fn hex(digest: &Digest) -> String {
-    let digits = digest.as_bytes().iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
 }

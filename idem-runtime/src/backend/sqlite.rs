@@ -2,7 +2,7 @@
 //! A savepoint behind the claim undoes the handler's writes, and proves at the end that the transaction is still ours.
 
 use sqlx::{
-    AssertSqlSafe, Database, Executor, Row, Sqlite, SqliteConnection, SqlitePool, Transaction,
+    AssertSqlSafe, Database, Executor, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, SqlitePool, Transaction,
     error::DatabaseError,
     sqlite::{SqliteError, SqliteRow},
 };
@@ -86,8 +86,8 @@ impl Backend for Sqlite {
         look(connection, LOOK, wanted).await
     }
 
-    fn begin(_: Option<Isolation>) -> &'static str {
-        BEGIN
+    fn begin(_: Option<Isolation>, _: Option<&Wanted>) -> SqlStr {
+        BEGIN.into_sql_str()
     }
 
     async fn claim(connection: &mut SqliteConnection, wanted: &Wanted) -> Result<Look<()>, sqlx::Error> {

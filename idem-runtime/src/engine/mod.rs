@@ -3,7 +3,7 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use sqlx::{Pool, SqlSafeStr, Transaction, pool::PoolConnection};
+use sqlx::{Pool, Transaction, pool::PoolConnection};
 use tokio::time::timeout;
 
 use crate::{
@@ -177,18 +177,11 @@ async fn glance<Db: Backend>(
     Ok((connection, record))
 }
 
-async fn begin<Db: Backend>(
-    connection: PoolConnection<Db>,
-    isolation: Option<Isolation>,
-) -> Result<Transaction<'static, Db>, sqlx::Error> {
-    Transaction::begin(connection, Some(Db::begin(isolation).into_sql_str())).await
-}
-
 async fn begin_and_mark<Db: Backend>(
     connection: PoolConnection<Db>,
     isolation: Option<Isolation>,
 ) -> Result<Transaction<'static, Db>, sqlx::Error> {
-    let mut transaction = begin(connection, isolation).await?;
+    let mut transaction = Transaction::begin(connection, Some(Db::begin(isolation, None))).await?;
     match Db::mark(&mut transaction).await {
         Ok(()) => Ok(transaction),
         Err(error) => {
@@ -203,7 +196,7 @@ async fn begin_and_look<Db: Backend>(
     isolation: Option<Isolation>,
     wanted: Wanted,
 ) -> Result<(Transaction<'static, Db>, Look<Db::Token>), sqlx::Error> {
-    let mut transaction = begin(connection, isolation).await?;
+    let mut transaction = Transaction::begin(connection, Some(Db::begin(isolation, Some(&wanted)))).await?;
     match Db::claim(&mut transaction, &wanted).await {
         Ok(look) => Ok((transaction, look)),
         Err(error) => {
