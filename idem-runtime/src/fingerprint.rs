@@ -105,3 +105,57 @@ impl Subject<'_> {
         Print { rule, digest: Digest::of(name, start.into_iter().chain(rest)) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, num::u8::ANY, prop_assert_eq, proptest};
+
+    use super::*;
+
+    fn print(method: &str, target: &str, header: &[u8], body: &[u8], policy: policy::Fingerprint) -> Print {
+        let request = http::Request::builder().method(method).uri(target).header("x-any", header).body(());
+        let (parts, ()) = request.expect("a request").into_parts();
+        let body = Bytes::copy_from_slice(body);
+        Subject { uri: &parts.uri, parts: &parts, body: &body }.print(policy)
+    }
+
+    proptest! {
+        #[test]
+        fn b16_headers_do_not_count(a in "[ -~]{0,20}", b in "[ -~]{0,20}", body in vec(ANY, 0..50)) {
+            for policy in [policy::Fingerprint::Bytes, policy::Fingerprint::Json] {
+                let [a, b] = [&a, &b].map(|header| print("POST", "/p?q=1", header.as_bytes(), &body, policy));
+                prop_assert_eq!(a, b);
+            }
+        }
+
+        #[test]
+        fn b13_nothing_can_move_from_one_part_to_another(text in "[a-z]{1,12}", one in 0..13_usize, other in 0..13_usize) {
+            let cut_at = |at: usize| {
+                let (query, body) = text.split_at(at.min(text.len()));
+                print("POST", &format!("/p?{query}"), b"", body.as_bytes(), policy::Fingerprint::Bytes)
+            };
+            let same = one.min(text.len()) == other.min(text.len());
+            prop_assert_eq!(cut_at(one) == cut_at(other), same);
+        }
+
+        #[test]
+        fn b11_members_may_stand_in_any_order(values in proptest::collection::btree_map("[a-z]{1,4}", 0..99_u8, 1..6)) {
+            let object = |members: Vec<(&String, &u8)>, space: &str| {
+                let members = members.iter().map(|(name, value)| format!("{space}\"{name}\":{space}{value}"));
+                format!("{{{}{space}}}", members.collect::<Vec<_>>().join(","))
+            };
+            let forth = object(values.iter().collect(), "");
+            let back = object(values.iter().rev().collect(), " ");
+            let json = |body: &str| print("POST", "/p", b"", body.as_bytes(), policy::Fingerprint::Json);
+            prop_assert_eq!(json(&forth), json(&back));
+        }
+    }
+
+    #[test]
+    fn b12_an_empty_query_and_none_are_two_requests() {
+        let of = |target| print("POST", target, b"", b"", policy::Fingerprint::Bytes);
+        assert_ne!(of("/p"), of("/p?"));
+        assert_ne!(of("/p?a=%41"), of("/p?a=A"));
+        assert_ne!(of("/p?a=1&b=2"), of("/p?b=2&a=1"));
+    }
+}

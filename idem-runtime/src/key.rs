@@ -157,4 +157,23 @@ mod tests {
         assert!(key(b"81ARZ3NDEKTSV4RRFFQ69G5FAV", KeyFormat::Ulid).is_none());
         assert!(key(b"01ARZ3NDEKTSV4RRFFQ69G5FAU", KeyFormat::Ulid).is_none());
     }
+
+    proptest::proptest! {
+        #[test]
+        fn b01_every_bare_key_is_the_same_key_in_quotes(text in "[!#-+\\--:<-~]{1,255}") {
+            let quoted = format!("\"{}\"", text.replace('\\', "\\\\"));
+            proptest::prop_assert_eq!(key(text.as_bytes(), KeyFormat::Any), Some(text.clone()));
+            proptest::prop_assert_eq!(key(quoted.as_bytes(), KeyFormat::Any), Some(text));
+        }
+
+        #[test]
+        fn b03_whatever_the_line_holds_a_key_is_visible_ascii(
+            line in proptest::collection::vec(proptest::num::u8::ANY, 0..300),
+        ) {
+            if let Some(key) = key(&line, KeyFormat::Any) {
+                proptest::prop_assert!((1..=255).contains(&key.len()));
+                proptest::prop_assert!(key.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+            }
+        }
+    }
 }

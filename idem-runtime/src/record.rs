@@ -179,4 +179,24 @@ mod tests {
         let odd = Record { status: 7, ..record };
         assert_eq!(odd.read().err(), Some(Unreadable::Status(7)));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn b23_every_header_survives_in_its_order(
+            lines in proptest::collection::vec(("x-[a-z]{1,8}", proptest::collection::vec(32..=126_u8, 0..40)), 0..20),
+        ) {
+            let mut original = HeaderMap::new();
+            for (name, value) in lines {
+                let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
+                original.append(name, HeaderValue::from_bytes(&value).expect("a value"));
+            }
+            let read = decode(&encode(&original, SetCookie::Replay).expect("encodes")).expect("decodes");
+            proptest::prop_assert_eq!(original.iter().collect::<Vec<_>>(), read.iter().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn what_was_not_encoded_is_no_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+            let _either = decode(&bytes);
+        }
+    }
 }
