@@ -106,3 +106,57 @@ impl Drop for Presence {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::{
+        fingerprint::Subject,
+        policy::{Fingerprint, Retention},
+    };
+
+    fn wanted(key: &str, body: &'static str) -> Wanted {
+        let (parts, ()) = http::Request::post("/p").body(()).expect("a request").into_parts();
+        let body = Bytes::from_static(body.as_bytes());
+        let subject = Subject { parts: &parts, uri: &parts.uri, body: &body };
+        Wanted {
+            id: Digest::of("key", [key.as_bytes()]),
+            fingerprint: subject.print(Fingerprint::Json),
+            bytes: subject.bytes(),
+            operation: "pay",
+            retention: Retention::DAY,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_twin_waits_for_the_look_and_is_told_what_runs() {
+        let running = Arc::new(Running::default());
+        let first = running.enter(&wanted("k", "1")).await.unwrap_or_else(|_| panic!("nobody else is there"));
+        let twins = [("1", Twin::Same), ("2", Twin::Other)].map(|(body, expected)| {
+            let running = Arc::clone(&running);
+            let twin = tokio::spawn(async move { running.enter(&wanted("k", body)).await.err() });
+            (twin, expected)
+        });
+        tokio::task::yield_now().await;
+        first.runs(&wanted("k", "1"));
+        for (twin, expected) in twins {
+            assert_eq!(twin.await.expect("no panic"), Some(expected));
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_kept_of_a_key_that_is_not_in_hand() {
+        let running = Arc::new(Running::default());
+        for number in 0..100 {
+            let wanted = wanted(&number.to_string(), "1");
+            let presence = running.enter(&wanted).await.unwrap_or_else(|_| panic!("nobody else is there"));
+            let waiting = running.end(&wanted);
+            presence.runs(&wanted);
+            drop(presence);
+            waiting.await;
+        }
+        assert!(running.keys().is_empty());
+    }
+}
