@@ -118,7 +118,12 @@ fn option(input: ParseStream<'_>, args: &mut Args, seen: &mut Vec<&'static str>)
     if input.is_empty() || input.peek(Token![,]) {
         Ok(())
     } else {
-        Err(input.error(format!("expected a comma after the value of `{name}`")))
+        let more = if name == "scope" && !input.peek(Ident) {
+            "`scope` names a parameter: write `scope = account`, and `impl Scope` for its type".to_owned()
+        } else {
+            format!("expected a comma after the value of `{name}`")
+        };
+        Err(input.error(more))
     }
 }
 

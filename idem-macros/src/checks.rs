@@ -40,7 +40,7 @@ pub(crate) fn one_transaction(
     if transactions.is_empty() && !mistaken && handler.sig.receiver().is_none() {
         errors.at(
             handler.sig.paren_token.span.join(),
-            "a handler takes the open transaction: add a parameter such as `tx: &mut PgConnection`, \
+            "a handler takes the open transaction: add `tx: &mut PgConnection` or `tx: &mut SqliteConnection`, \
              and write through it",
         );
     }
@@ -60,6 +60,7 @@ pub(crate) fn no_values(extractors: &[&PatType], errors: &mut Errors) {
         let written = || {
             ty.to_token_stream()
                 .to_string()
+                .replace(" :: ", "::")
                 .replace(" < ", "<")
                 .replace(" >", ">")
                 .replace("& ", "&")

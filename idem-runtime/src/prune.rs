@@ -38,7 +38,7 @@ impl<Db: Backend> Idempotency<Db> {
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    #[must_use = "dropping the pruner stops it"]
+    #[must_use = "dropping the pruner stops it: keep it in a variable for as long as the server runs"]
     pub fn pruner(&self, period: Duration) -> Pruner {
         let stop = CancellationToken::new();
         let (idempotency, stopped) = (self.clone(), stop.clone());

@@ -12,6 +12,6 @@ struct App {
 
 async fn start(pool: PgPool) -> Result<App, idem_runtime::Error> {
     let idempotency = Idempotency::builder(pool).build();
-    idempotency.migrate().await?; // the table `idem_records`, beside your own migrations
+    idempotency.migrate().await?; // the tables `idem_records` and `idem_schema`, beside your own migrations
     Ok(App { idempotency })
 }

@@ -100,7 +100,12 @@ pub enum Fault {
 
 /// A database that can hold the records: PostgreSQL (feature `postgres`) or SQLite (feature `sqlite`).
 ///
-/// Sealed: its methods are idem's own.
+/// Not for implementing: its methods are idem's own, and change in any release.
+#[diagnostic::on_unimplemented(
+    message = "idem has no tables on `{Self}`",
+    label = "not a supported database",
+    note = "enable the feature `postgres` or `sqlite` of idem-runtime, the one of this database"
+)]
 pub trait Backend: Database + Sized {
     /// Tells whether the transaction at the end of a claim is the one it began in.
     #[doc(hidden)]
