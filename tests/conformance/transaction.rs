@@ -203,6 +203,29 @@ async fn leaks(tx: &mut Connection, State(app): State<App>, account: Account) ->
     Ok(StatusCode::CREATED)
 }
 
+/// Leaks one, and then a statement fails, which PostgreSQL takes for the end of the transaction.
+#[idempotent(scope = account)]
+async fn leaks_and_fails(tx: &mut Connection, State(app): State<App>, account: Account) -> Result<StatusCode, Failed> {
+    app.runs.begin();
+    let mut nested = tx.begin().await?;
+    write(&mut nested, &account).await;
+    let _failed = sqlx::query("SELECT 1 FROM no_such_table").execute(&mut *nested).await;
+    std::mem::forget(nested);
+    Ok(StatusCode::CREATED)
+}
+
+#[tokio::test]
+async fn b100_a_leaked_transaction_in_which_a_statement_failed_leaves_a_clean_connection() {
+    let router = Router::new().route("/", post(leaks_and_fails)).route("/pay", post(pay));
+    let service = pool_of_one(router).await;
+    let outside = service.beside(Router::new()).await;
+    assert_eq!(service.post("/", "k", "").await.status, 500);
+    assert_eq!(outside.counts().await, (1, 0, 0));
+    assert_eq!(service.post("/pay", "other", "").await.status, 201);
+    service.execute("INSERT INTO payments (account) VALUES ('nobody')").await;
+    assert_eq!(outside.counts().await, (2, 2, 1));
+}
+
 #[tokio::test]
 async fn b100_a_nested_transaction_that_is_leaked_is_no_success() {
     let service = pool_of_one(Router::new().route("/", post(leaks)).route("/pay", post(pay))).await;

@@ -69,8 +69,9 @@ const RECORD: &str = "\
 const SAME_TRANSACTION: &str = "\
     SELECT pg_current_xact_id_if_assigned()::text || ' ' || 'idem_records'::regclass::oid::text IS NOT DISTINCT FROM $1";
 
-/// Ends our own session on the server, so that the pool finds it dead and does not lend it again.
-const TERMINATE: &str = "SELECT pg_terminate_backend(pg_backend_pid())";
+/// Ends our own session on the server, so that the pool finds it dead and does not lend it again. Rolls back first, since
+/// an aborted transaction would refuse the rest.
+const TERMINATE: &str = "ROLLBACK; SELECT pg_terminate_backend(pg_backend_pid())";
 
 /// Rows that another pruner or a new record has in hand are left to it.
 const PRUNE: &str = "\

@@ -110,35 +110,45 @@ async fn settle<Db: Backend>(
     }
 }
 
-/// Commits what is written and still in the transaction that was opened; ends everything else.
+/// Goes on to COMMIT if all is written and still in the transaction that was opened; gives up everything else.
 async fn to_commit<Db: Backend>(
     transaction: Transaction<'static, Db>,
     written: Result<Written, sqlx::Error>,
 ) -> Prepared<Db> {
+    match written {
+        Ok(Written::Yes) if is_outermost(&transaction) => Prepared::Commit(transaction),
+        not_written => Prepared::Over(Err(given_up(transaction, not_written).await)),
+    }
+}
+
+async fn free<Db: Backend>(mut transaction: Transaction<'static, Db>) -> Prepared<Db> {
+    Prepared::Over(match Db::rewind(&mut transaction).await {
+        Ok(Written::Yes) if is_outermost(&transaction) => {
+            roll_back(transaction).await;
+            Ok(())
+        }
+        // It cannot be undone, or not be proved to be.
+        not_undone => Err(given_up(transaction, not_undone).await),
+    })
+}
+
+/// Ends a transaction that does not commit, and says why it does not.
+async fn given_up<Db: Backend>(
+    transaction: Transaction<'static, Db>,
+    written: Result<Written, sqlx::Error>,
+) -> Unsettled {
     let unsettled = match written {
-        Ok(Written::Yes) if is_outermost(&transaction) => return Prepared::Commit(transaction),
         Ok(Written::Lost) => Unsettled::Again,
         Ok(Written::Yes | Written::Ended) => Unsettled::Ended,
         Err(error) => unsettled_by(Db::fault(&error), &error),
     };
-    if unsettled == Unsettled::Ended {
+    if unsettled == Unsettled::Ended || !is_outermost(&transaction) {
         Db::discard(transaction).await;
-        return Prepared::Over(Err(unsettled));
+    } else {
+        // Not left to the drop, which rolls back some time later: the next look would meet this claim's own locks.
+        roll_back(transaction).await;
     }
-    // Not left to the drop, which rolls back some time later: the next look would meet this claim's own locks.
-    roll_back(transaction).await;
-    Prepared::Over(Err(unsettled))
-}
-
-async fn free<Db: Backend>(mut transaction: Transaction<'static, Db>) -> Prepared<Db> {
-    match Db::rewind(&mut transaction).await {
-        Ok(Written::Yes) if is_outermost(&transaction) => {
-            roll_back(transaction).await;
-            Prepared::Over(Ok(()))
-        }
-        // It cannot be undone, or not be proved to be.
-        not_undone => to_commit(transaction, not_undone).await,
-    }
+    unsettled
 }
 
 /// Whether sqlx counts this transaction and none inside it. Its COMMIT and ROLLBACK go by that count: with a nested
