@@ -15,6 +15,8 @@ mod killed_sqlite;
 mod legacy;
 #[path = "charges/network.rs"]
 mod network;
+#[path = "charges/paused.rs"]
+mod paused;
 #[path = "charges/relay.rs"]
 mod relay;
 #[path = "charges/world.rs"]

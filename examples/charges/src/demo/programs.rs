@@ -89,7 +89,7 @@ impl Answer {
 
 impl Client {
     pub(super) fn new() -> Outcome<Self> {
-        let client = reqwest::Client::builder().pool_max_idle_per_host(0).no_proxy().timeout(Duration::from_secs(60));
+        let client = reqwest::Client::builder().pool_max_idle_per_host(0).no_proxy().timeout(Duration::from_mins(1));
         Ok(Self(client.build()?))
     }
 

@@ -1,0 +1,132 @@
+//! An app that is paused in the middle of its call for longer than its lease, and comes back. Meanwhile, or soon after,
+//! another app decides what became of the attempt. There is one decision, and who comes too late is told so.
+
+use sqlx::ConnectOptions;
+
+use super::world::{CHARGE, Network, app, app_without_recovery, kill, replayed, rows};
+use crate::support::{
+    databases::{postgres, sqlite},
+    http::{Connection, RawResponse},
+    process::Process,
+    proxy::Proxy,
+};
+
+/// An app that the network keeps waiting for its answer, and that is paused there.
+async fn paused(url: &str, network: &Network) -> (Process, Connection) {
+    let app = app_without_recovery(url, &network.url()).await;
+    network.next("hold-answer").await;
+    let client = CHARGE.begin(&app).await;
+    network.holding(1).await;
+    app.signal("STOP").await;
+    (app, client)
+}
+
+/// What a client is told whose attempt lost its lease: that it should ask again, by which it gets the decision.
+fn too_late(answer: &RawResponse) {
+    assert!([409, 503].contains(&answer.status), "{} {}", answer.status, answer.text());
+    assert!(answer.header("retry-after").is_some());
+}
+
+async fn b62_after_the_verdict(url: &str) {
+    let network = Network::start().await;
+    let (late, mut client) = paused(url, &network).await;
+    let other = app(url, &network.url()).await;
+    let decided = CHARGE.decided(&other).await;
+    assert_eq!((decided.status, replayed(&decided)), (201, true), "{}", decided.text());
+
+    late.signal("CONT").await;
+    network.release().await;
+    too_late(&client.response().await);
+    for app in [&late, &other] {
+        let again = CHARGE.answer(app).await;
+        assert_eq!((again.status, replayed(&again), &again.body), (201, true, &decided.body));
+        assert_eq!(rows(app).await, [decided.json()]);
+    }
+    assert_eq!(network.ledger().await.len(), 1);
+    kill(late).await;
+}
+
+#[tokio::test]
+async fn b62_back_after_the_verdict_on_postgres() {
+    b62_after_the_verdict(&postgres().await.url()).await;
+}
+
+#[tokio::test]
+async fn b62_back_after_the_verdict_on_sqlite() {
+    let database = sqlite();
+    b62_after_the_verdict(&database.url()).await;
+}
+
+/// Recovery is in the middle: its verdict is written and not committed when the attempt comes back with the answer.
+#[tokio::test]
+async fn b62_back_before_the_verdict_on_postgres() {
+    let (network, database) = (Network::start().await, postgres().await);
+    let (late, mut client) = paused(&database.url(), &network).await;
+    let proxy = Proxy::start(&database).await;
+    let trap = proxy.hold_answer("INSERT INTO charges");
+    let through: String = proxy.options(&database).to_url_lossy().into();
+    let other = app(&through, &network.url()).await;
+    trap.sprung().await;
+
+    late.signal("CONT").await;
+    network.release().await;
+    network.holding(0).await;
+    trap.release();
+    let decided = CHARGE.decided(&other).await;
+    assert_eq!((decided.status, replayed(&decided)), (201, true), "{}", decided.text());
+    // Whoever of the two was first: one answer.
+    let answer = client.response().await;
+    if answer.status == 201 {
+        assert_eq!(answer.body, decided.body);
+    } else {
+        too_late(&answer);
+    }
+    assert_eq!((network.ledger().await.len(), rows(&other).await), (1, vec![decided.json()]));
+    assert_eq!(CHARGE.answer(&late).await.body, decided.body);
+    kill(late).await;
+}
+
+/// Nobody else has looked: a lease that ran out is no verdict.
+async fn b62_nobody_decided(url: &str) {
+    let network = Network::start().await;
+    let (late, mut client) = paused(url, &network).await;
+    let other = app_without_recovery(url, &network.url()).await;
+    // Every answer of the other app says "ask again"; the one after the lease's end says so too, and runs nothing.
+    let twin = async || {
+        let answer = CHARGE.answer(&other).await;
+        assert_eq!((answer.status, answer.json()["code"].as_str()), (409, Some("in-progress")));
+    };
+    let end = tokio::time::Instant::now() + std::time::Duration::from_millis(3500);
+    while tokio::time::Instant::now() < end {
+        twin().await;
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    late.signal("CONT").await;
+    network.release().await;
+    let answer = client.response().await;
+    if answer.status != 201 {
+        too_late(&answer);
+        kill(late).await;
+        kill(other).await;
+        let recovering = app(url, &network.url()).await;
+        let decided = CHARGE.decided(&recovering).await;
+        assert_eq!((decided.status, replayed(&decided)), (201, true), "{}", decided.text());
+        assert_eq!((network.ledger().await.len(), rows(&recovering).await.len()), (1, 1));
+        return;
+    }
+    let again = CHARGE.answer(&other).await;
+    assert_eq!((again.status, replayed(&again), again.body), (201, true, answer.body));
+    assert_eq!((network.ledger().await.len(), rows(&other).await.len()), (1, 1));
+    kill(late).await;
+}
+
+#[tokio::test]
+async fn b62_back_where_nobody_decided_on_postgres() {
+    b62_nobody_decided(&postgres().await.url()).await;
+}
+
+#[tokio::test]
+async fn b62_back_where_nobody_decided_on_sqlite() {
+    let database = sqlite();
+    b62_nobody_decided(&database.url()).await;
+}
