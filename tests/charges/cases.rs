@@ -4,7 +4,9 @@
 use futures_util::future::join_all;
 use sqlx::ConnectOptions;
 
-use super::world::{Ask, CHARGE, Decided, Network, app, app_command, kill, one_charge, replayed, rows, runs};
+use super::world::{
+    Ask, CHARGE, Decided, Network, app, app_command, app_without_recovery, kill, one_charge, replayed, rows, runs,
+};
 use crate::support::{
     databases::{postgres, sqlite},
     process::Process,
@@ -61,11 +63,15 @@ async fn b76_a_decline_that_was_not_recorded_stays_a_decline() {
 }
 
 /// The database fails once after the call. The network sees one key, however often it is asked, and charges once.
-async fn b77_after_the_call(cut: Cut, text: &str, decided: Decided) {
+async fn b77_after_the_call(cut: Cut, text: &str) {
     let (network, database) = (Network::start().await, postgres().await);
     let proxy = Proxy::start(&database).await;
     let through: String = proxy.options(&database).to_url_lossy().into();
-    let app = app(&through, &network.url()).await;
+    // A lost COMMIT is no dead attempt, and recovery's own COMMIT is not to meet the trap.
+    let app = match text {
+        "COMMIT" => app_without_recovery(&through, &network.url()).await,
+        _ => app(&through, &network.url()).await,
+    };
     network.next("hold-answer").await;
     let mut client = CHARGE.begin(&app).await;
     network.holding(1).await;
@@ -76,7 +82,7 @@ async fn b77_after_the_call(cut: Cut, text: &str, decided: Decided) {
     assert!(failed.status >= 500, "{}", failed.text());
 
     let answer = CHARGE.decided(&app).await;
-    assert_eq!((answer.status, replayed(&answer)), (201, decided == Decided::Replay), "{}", answer.text());
+    assert_eq!((answer.status, replayed(&answer)), (201, true), "{}", answer.text());
     let ledger = network.ledger().await;
     assert_eq!((ledger.len(), rows(&app).await.len(), runs(&app).await), (1, 1, 1), "{}", app.output());
     assert_eq!(CHARGE.answer(&app).await.body, answer.body);
@@ -84,17 +90,17 @@ async fn b77_after_the_call(cut: Cut, text: &str, decided: Decided) {
 
 #[tokio::test]
 async fn b77_the_database_fails_in_the_write_after_the_call() {
-    b77_after_the_call(Cut::Before, "INSERT INTO charges", Decided::Replay).await;
+    b77_after_the_call(Cut::Before, "INSERT INTO charges").await;
 }
 
 #[tokio::test]
 async fn b77_the_database_fails_before_the_commit_after_the_call() {
-    b77_after_the_call(Cut::Before, "UPDATE idem_records", Decided::Replay).await;
+    b77_after_the_call(Cut::Before, "UPDATE idem_records SET format").await;
 }
 
 #[tokio::test]
 async fn b77_the_commit_after_the_call_is_not_acknowledged() {
-    b77_after_the_call(Cut::After, "COMMIT", Decided::Replay).await;
+    b77_after_the_call(Cut::After, "COMMIT").await;
 }
 
 /// An answer that breaks off is asked for again within the attempt: the network sees one key twice.

@@ -5,7 +5,7 @@
 //! (`before_the_call_arrives` leaves the same record), and a COMMIT of which the process has not heard, which is a
 //! function call here (`the_record_written` is the statement before, `committed_and_answered` the moment after).
 
-use sqlx::{AssertSqlSafe, Connection, Executor, Row, SqliteConnection, sqlite::SqliteConnectOptions};
+use sqlx::{AssertSqlSafe, Connection, Executor, Row, SqliteConnection};
 
 use super::{
     relay::Closed,
@@ -25,7 +25,7 @@ struct World {
     network: Network,
     database: Sqlite,
     app: Process,
-    /// A connection of the test's own, which waits for no lock.
+    /// A connection of the test's own.
     beside: SqliteConnection,
 }
 
@@ -33,8 +33,7 @@ impl World {
     async fn new() -> Self {
         let (network, database) = (Network::start().await, sqlite());
         let app = app_without_recovery(&database.url(), &network.url()).await;
-        let options: SqliteConnectOptions = database.options().busy_timeout(std::time::Duration::ZERO);
-        let beside = SqliteConnection::connect_with(&options).await.expect("a connection");
+        let beside = SqliteConnection::connect_with(&database.options()).await.expect("a connection");
         Self { network, database, app, beside }
     }
 
@@ -62,6 +61,7 @@ impl World {
         self.charged().await;
         let trigger = format!("CREATE TRIGGER stuck AFTER {write} BEGIN {FOR_EVER}; END");
         self.beside.execute(AssertSqlSafe(trigger)).await.expect("a trigger");
+        self.beside.execute("PRAGMA busy_timeout = 0").await.expect("a pragma");
         self.network.release().await;
         let inside = async {
             // Whoever cannot have the write lock knows that another has it.
@@ -160,7 +160,7 @@ async fn the_completing_transaction_open() {
 #[tokio::test]
 async fn the_record_written() {
     let mut world = World::new().await;
-    world.stuck_in("UPDATE ON idem_records").await;
+    world.stuck_in("UPDATE OF status ON idem_records").await;
     assert_eq!(world.seen().await, (1, 0));
     let (network, database) = world.killed().await;
     recovers(&network, &database, Decided::Replay).await;
