@@ -67,8 +67,8 @@ pub(crate) fn no_attempt_with_database(parameters: &Parameters<'_>, errors: &mut
     if parameters.effects != Effects::Database {
         return;
     }
-    for (ty, beside) in parameters.of_other_effects() {
-        let or = if beside { LEAVE_OUT.to_owned() } else { format!("take {}", transaction_for(types::behind(ty))) };
+    for (ty, too_many) in parameters.of_other_effects() {
+        let or = if too_many { LEAVE_OUT.to_owned() } else { format!("take {}", transaction_for(types::behind(ty))) };
         errors.on(ty, format!("an attempt is for effects elsewhere: write `effects = external`, or {or}"));
     }
 }
@@ -77,9 +77,9 @@ pub(crate) fn no_transaction_with_external(parameters: &Parameters<'_>, errors: 
     if parameters.effects != Effects::External {
         return;
     }
-    for (ty, beside) in parameters.of_other_effects() {
+    for (ty, too_many) in parameters.of_other_effects() {
         let behind = types::behind(ty);
-        let instead = if beside { LEAVE_OUT.to_owned() } else { format!("take {}", attempt_for(behind)) };
+        let instead = if too_many { LEAVE_OUT.to_owned() } else { format!("take {}", attempt_for(behind)) };
         let why = match types::unsupported(behind) {
             Some(name) => format!("`{name}` is not an attempt"),
             None => {

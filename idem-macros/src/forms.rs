@@ -56,7 +56,7 @@ pub(crate) fn form(name: &str) -> String {
         "operation" => "write a name in quotes, such as `operation = \"payment\"`",
         "retention" => "write a length of time in quotes, such as `retention = \"24h\"`",
         "scope" => "write a parameter's name: `scope = account` or `scope = (account, endpoint)`",
-        "store_request" => "write it bare: `store_request`",
+        "store_request" => "write it bare, as in `effects = external, store_request`",
         _ => {
             let variants = Words::of(name).map_or(&[][..], |words| words.variants);
             let forms: Vec<_> = variants.iter().map(|(word, _)| format!("`{name} = {word}`")).collect();

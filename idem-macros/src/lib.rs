@@ -40,7 +40,8 @@ use crate::{errors::Errors, handler::Item};
 ///   `&mut SqliteConnection` or `&mut Transaction<'_, Db>` of sqlx. It cannot be committed by the handler: that happens
 ///   with the record, after the handler has returned. Helpers take it as they take any connection (`&mut *tx` where it
 ///   is used again); a helper over `Acquire` must itself promise `-> impl Future<…> + Send`, as rustc cannot find that
-///   out of an `async fn` over `Acquire`, here or in any other spawned future;
+///   out of an `async fn` over `Acquire`, here or in any other spawned future. A handler with external effects takes
+///   [its attempt](#effects-elsewhere) in its place;
 /// - up to 16 extractors in the order that axum allows, in any pattern. The one that reads the body comes last;
 /// - any return type that is `IntoResponse`, `impl IntoResponse` and `Result<_, E>` among them. Where the database asks for
 ///   the whole transaction to be run again (serialization failure, deadlock), that is done if `E` is a
@@ -89,18 +90,21 @@ use crate::{errors::Errors, handler::Item};
 /// - **`in_progress`**: what a request meets whose twin is still running. `reject` answers 409 at once; `wait` waits
 ///   for the record, without a connection, and replays it.
 /// - **`on_server_error`**: `store` replays a 5xx as it was; `release` frees the key, so that a retry runs. With external
-///   effects a 5xx may come after the effect: `store` where the handler knows what happened when it answers one,
-///   `reconcile` where it does not; then the 5xx is sent but not stored, and recovery asks the other system.
+///   effects a 5xx may come after the effect, so that `release` is refused: choose `store` where the handler knows what
+///   happened when it answers one, `reconcile` where it does not. Then the 5xx is sent and not stored, and recovery
+///   asks the other system.
 /// - **`isolation`**: the level of the transaction. Serialization failures are retried whole, within a bound.
 /// - **`max_response`**: a longer response is not stored; all is rolled back and the answer is a 500.
 /// - **`methods`**: the methods whose keys count. The others are idempotent by definition (RFC 9110).
 /// - **`set_cookie`**: whether `Set-Cookie` lines are stored and replayed.
 /// - **`effects`**: `database` where all that the handler does is rows of the one database; `external` where some of it
 ///   happens in another system, by a call that no rollback takes back. See [below](#effects-elsewhere).
-/// - **`lease`**: how long an attempt may go without renewing its lease before it counts as dead and is reconciled. A
-///   running attempt renews it by itself. Shorter, a crash is noticed sooner; longer, a process that stalls keeps its attempt.
-/// - **`store_request`**: the request is kept with the key while it is in progress, for a reconciler that needs what was
-///   asked. Choose it where the key of a step alone does not find the effect; the request then lies in the database.
+/// - **`lease`** (external effects): how long an attempt may go without renewing its lease before it counts as dead and is
+///   reconciled. A running attempt renews it by itself. Shorter, a crash is noticed sooner; longer, an attempt survives a
+///   longer stall of its process or database.
+/// - **`store_request`** (external effects): the request is kept with the key, for a reconciler that must know what was
+///   asked. Choose it where the key of a step is not enough to ask the other system; what is in the request then lies in
+///   the database.
 /// - **`allow(pool)`**: a handler that also takes a pool is refused, as what it writes through the pool is outside the
 ///   transaction and would be written again by a retry. Allow it where the pool only reads.
 /// - **`crate`**: where `idem_runtime` is renamed in `Cargo.toml`, or re-exported by a crate or module of yours (which
@@ -108,21 +112,28 @@ use crate::{errors::Errors, handler::Item};
 ///
 /// # Effects elsewhere
 ///
-/// A handler that calls another system says `effects = external`, and its one `&mut` is `&mut Attempt<Db>` of
-/// `idem_runtime` in place of the transaction:
+/// A handler that calls another system says `effects = external`. Its one `&mut` parameter is then not the transaction but
+/// its attempt, `&mut Attempt<Db>` of `idem_runtime`:
 ///
 /// ```text
 /// #[idempotent(scope = account, effects = external, lease = "60s", on_server_error = reconcile)]
-/// async fn pay(account: Account, attempt: &mut Attempt<Postgres>, Json(order): Json<Order>) -> Result<Json<Payment>, AppError> {
-///     let charge = network.charge(attempt.key("charge"), &order).await?;          // the same key whenever this is tried
-///     let payment = insert_payment(attempt.transaction().await?, &charge).await?; // commits with the record
+/// async fn pay(
+///     account: Account,
+///     attempt: &mut Attempt<Postgres>,
+///     State(network): State<CardNetwork>,
+///     Json(order): Json<Order>,
+/// ) -> Result<Json<Payment>, AppError> {
+///     // The same key whenever this step is tried again.
+///     let charge = network.charge(attempt.key("charge"), &order).await?;
+///     // Opened now, and committed with the record.
+///     let payment = insert_payment(attempt.transaction().await?, account.id, &charge).await?;
 ///     Ok(Json(payment))
 /// }
 /// ```
 ///
-/// The key is committed as in progress before the body runs, and no transaction is open while the other system is called:
-/// `attempt.transaction()` opens the one that the record completes. `attempt.key(step)` is derived from scope, client key,
-/// operation and step. If the process dies, the attempt is never run again by a retry: recovery asks the other system.
+/// The key is committed as in progress before the body runs, so no transaction is open while the other system is called.
+/// `attempt.key(step)` is made of scope, client key, operation and step; `attempt.transaction()` is the transaction that
+/// also writes the record. If the process dies, a retry does not run the handler again: recovery asks the other system.
 ///
 /// # Beside other attributes
 ///

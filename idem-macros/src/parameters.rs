@@ -48,13 +48,13 @@ impl<'p> Parameters<'p> {
         self.lent.iter().filter(|lent| !self.is_of_other_effects(&lent.parameter.ty))
     }
 
-    /// The types of all parameters, without `&` and `&mut`, that belong to the other effects: each with whether another
-    /// parameter is, or can become, what is lent.
+    /// The types of the parameters that belong to the other effects, each with whether it is one too many: because
+    /// another is lent, or will be when the one before has been put right.
     pub(crate) fn of_other_effects(&self) -> impl Iterator<Item = (&'p Type, bool)> {
         let lent = self.lent.iter().map(|lent| &*lent.parameter.ty).filter(|ty| self.is_of_other_effects(ty));
         let given = self.extractors.iter().map(|extractor| &*extractor.ty).filter(|ty| self.is_of_other_effects(ty));
-        let mut beside = self.fitting().next().is_some();
-        lent.chain(given).map(move |ty| (ty, std::mem::replace(&mut beside, true)))
+        let mut too_many = self.fitting().next().is_some();
+        lent.chain(given).map(move |ty| (ty, std::mem::replace(&mut too_many, true)))
     }
 
     /// Whether a parameter of this type belongs to the other effects.

@@ -28,6 +28,7 @@ pub(crate) fn is_connection(ty: &Type) -> bool {
     last(ty).is_some_and(|segment| CONNECTIONS.iter().any(|name| segment.ident == name))
 }
 
+/// Whether the name is that of the runtime's `Attempt`, with its database or without.
 pub(crate) fn is_attempt(ty: &Type) -> bool {
     last(ty).is_some_and(|segment| segment.ident == "Attempt")
 }
