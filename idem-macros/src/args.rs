@@ -18,11 +18,13 @@ use crate::{
 const OPTIONS: &[&str] = &[
     "allow",
     "crate",
+    "effects",
     "fingerprint",
     "in_progress",
     "isolation",
     "key",
     "key_format",
+    "lease",
     "max_response",
     "methods",
     "mismatch",
@@ -31,6 +33,7 @@ const OPTIONS: &[&str] = &[
     "retention",
     "scope",
     "set_cookie",
+    "store_request",
 ];
 
 /// What the attribute says.
@@ -38,11 +41,22 @@ const OPTIONS: &[&str] = &[
 pub(crate) struct Args {
     pub(crate) krate: Option<Path>,
     pub(crate) scope: Option<ScopeArg>,
+    /// `None` where it is said, and not readable: then nothing is held against it.
+    pub(crate) effects: Option<Effects>,
     pub(crate) operation: Option<String>,
     pub(crate) retention: Option<RetentionArg>,
     pub(crate) settings: Vec<Setting>,
     pub(crate) pool_allowed: bool,
     pub(crate) short_retention_allowed: bool,
+}
+
+/// Where the handler's effects live.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effects {
+    /// All in our transaction.
+    Database,
+    /// Some in another system.
+    External,
 }
 
 pub(crate) struct ScopeArg {
@@ -59,13 +73,22 @@ pub(crate) struct RetentionArg {
 pub(crate) struct Setting {
     pub(crate) option: &'static str,
     pub(crate) value: Value,
+    /// Where a message about it has its caret.
+    pub(crate) span: Span,
 }
 
 pub(crate) enum Value {
-    Variant { of: &'static str, variant: &'static str },
+    Variant {
+        of: &'static str,
+        variant: &'static str,
+    },
     Declared(Path),
-    Wait { milliseconds: u64 },
-    Bytes(u64),
+    Wait {
+        milliseconds: u64,
+    },
+    Number(u64),
+    /// The option is a word alone.
+    Bare,
 }
 
 /// Reads the option list; its mistakes go to `errors`.
@@ -88,6 +111,9 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
     if let Err(error) = read {
         errors.push(error);
     }
+    if !seen.contains(&"effects") {
+        args.effects = Some(Effects::Database);
+    }
     if !seen.contains(&"scope") {
         errors.at(
             Span::call_site(),
@@ -105,7 +131,7 @@ fn option(input: ParseStream<'_>, args: &mut Args, seen: &mut Vec<&'static str>)
     };
     let typed = key.unraw().to_string();
     let Some(name) = OPTIONS.iter().find(|name| **name == typed).copied() else {
-        // A misspelt `scope` is not a missing one too.
+        // A misspelt `scope` is not a missing one too, nor `effects` the default.
         seen.extend(meant(&typed, OPTIONS).and_then(|near| OPTIONS.iter().find(|name| **name == near)));
         let instead = instead(&typed, "options", OPTIONS);
         return Err(syn::Error::new(key.span(), format!("unknown option `{typed}`{instead}")));
@@ -120,6 +146,8 @@ fn option(input: ParseStream<'_>, args: &mut Args, seen: &mut Vec<&'static str>)
     } else {
         let more = if name == "scope" && !input.peek(Ident) {
             "`scope` names a parameter: write `scope = account`, and `impl Scope` for its type".to_owned()
+        } else if name == "store_request" {
+            format!("expected a comma after `{name}`")
         } else {
             format!("expected a comma after the value of `{name}`")
         };
@@ -131,29 +159,36 @@ fn value(name: &'static str, key: &Ident, input: ParseStream<'_>, args: &mut Arg
     if name == "allow" {
         return options::allow(key, input, args);
     }
+    if name == "store_request" {
+        args.set(name, options::bare(name, input)?, key.span());
+        return Ok(());
+    }
     let assigned = input.parse::<Token![=]>().is_ok();
     if !assigned || input.is_empty() || input.peek(Token![,]) {
         let message = format!("`{name}` needs a value: {}", form(name));
         return Err(syn::Error::new(key.span(), message));
     }
+    let span = input.span();
     match name {
         "crate" => args.krate = Some(options::crate_path(input)?),
+        "effects" => args.effects = Some(options::effects(input)?),
         "scope" => args.scope = Some(options::scope(input)?),
         "operation" => args.operation = Some(options::operation(input)?),
         "retention" => args.retention = Some(options::retention(input)?),
-        "isolation" => args.set(name, options::isolation(input)?),
-        "fingerprint" => args.set(name, options::fingerprint(input)?),
-        "in_progress" => args.set(name, options::in_progress(input)?),
-        "max_response" => args.set(name, options::max_response(input)?),
-        "methods" => args.set(name, options::methods(input)?),
-        _ => args.set(name, options::word(name, input)?),
+        "isolation" => args.set(name, options::isolation(input)?, span),
+        "fingerprint" => args.set(name, options::fingerprint(input)?, span),
+        "in_progress" => args.set(name, options::in_progress(input)?, span),
+        "lease" => args.set(name, options::lease(input)?, key.span()),
+        "max_response" => args.set(name, options::max_response(input)?, span),
+        "methods" => args.set(name, options::methods(input)?, span),
+        _ => args.set(name, options::word(name, input)?, span),
     }
     Ok(())
 }
 
 impl Args {
-    fn set(&mut self, option: &'static str, value: Value) {
-        self.settings.push(Setting { option, value });
+    fn set(&mut self, option: &'static str, value: Value, span: Span) {
+        self.settings.push(Setting { option, value, span });
     }
 }
 

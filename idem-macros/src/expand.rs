@@ -59,28 +59,28 @@ fn moved(mut token: TokenTree, span: Span) -> TokenTree {
 
 fn extractors<'p>(plan: &'p Plan<'p>) -> impl Iterator<Item = (&'p Type, &'p Ident)> {
     plan.parameters.iter().filter_map(|parameter| match parameter {
-        Parameter::Transaction => None,
+        Parameter::Lent => None,
         Parameter::Extractor { ty, name } => Some((*ty, name)),
     })
 }
 
 /// The one parameter of the handler that axum gets.
 fn parameter(plan: &Plan<'_>) -> TokenStream {
-    let (caret, root) = at_connection(plan);
-    let (database, types) = (database(plan), extractors(plan).map(|(ty, _)| ty));
-    quote_spanned!(caret=> call: #root::Call<#database, (#(#types,)*)>)
+    let (caret, root) = at_lent(plan);
+    let (effects, types) = (effects(plan), extractors(plan).map(|(ty, _)| ty));
+    quote_spanned!(caret=> call: #root::Call<#effects, (#(#types,)*)>)
 }
 
-/// The database of the connection.
-fn database(plan: &Plan<'_>) -> TokenStream {
-    let (caret, root) = at_connection(plan);
-    let connection = plan.connection;
-    quote_spanned!(caret=> <#connection as #root::OnDatabase>::Db)
+/// The effects, and with them the database, of what the handler is lent.
+fn effects(plan: &Plan<'_>) -> TokenStream {
+    let (caret, root) = at_lent(plan);
+    let (lent, on) = (plan.lent, Ident::new(plan.on, caret));
+    quote_spanned!(caret=> <#lent as #root::#on>::Effects)
 }
 
-/// A type that is no connection of ours is reported wherever it is used: all of that in one place is one report.
-fn at_connection(plan: &Plan<'_>) -> (Span, TokenStream) {
-    let caret = Span::mixed_site().located_at(types::caret(plan.connection));
+/// A type that cannot be lent is reported wherever it is used: all of that in one place is one report.
+fn at_lent(plan: &Plan<'_>) -> (Span, TokenStream) {
+    let caret = Span::mixed_site().located_at(types::caret(plan.lent));
     (caret, root(plan.krate).into_iter().map(|token| moved(token, caret)).collect())
 }
 
@@ -94,12 +94,12 @@ fn inner(plan: &Plan<'_>) -> TokenStream {
     quote!(#(#attributes)* #signature #block)
 }
 
-/// The same extractors without the transaction, for `debug_handler` to check, and the state they come from.
+/// The same extractors without what is lent, for `debug_handler` to check, and the state they come from.
 fn debug_copy(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
     let Some(debug_copy) = &plan.debug_copy else {
         return TokenStream::new();
     };
-    let (attributes, name, database) = (debug_copy.attributes, &plan.handler.sig.ident, database(plan));
+    let (attributes, name, effects) = (debug_copy.attributes, &plan.handler.sig.ident, effects(plan));
     let types = extractors(plan).map(|(ty, _)| ty);
     let state = debug_copy.state.iter();
     quote_spanned! {Span::mixed_site()=>
@@ -109,7 +109,7 @@ fn debug_copy(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
                 #root::never().await
             }
             let _ = #name;
-            #(let _ = #root::holds::<#state, #database>;)*
+            #(let _ = #root::holds::<#state, #effects>;)*
         };
     }
 }
@@ -129,7 +129,7 @@ fn attempts(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
     let name = &plan.handler.sig.ident;
     let names: Vec<_> = extractors(plan).map(|(_, name)| name).collect();
     let arguments = plan.parameters.iter().map(|parameter| match parameter {
-        Parameter::Transaction => quote_spanned!(Span::mixed_site()=> claim.transaction()),
+        Parameter::Lent => quote_spanned!(Span::mixed_site()=> claim.lent()),
         Parameter::Extractor { name, .. } => quote!(#name),
     });
     let outcome = outcome(root, plan);
@@ -198,7 +198,8 @@ fn set(root: &TokenStream, setting: &Setting) -> TokenStream {
             let milliseconds = Literal::u64_unsuffixed(*milliseconds);
             quote_spanned!(Span::mixed_site()=> #root::InProgress::Wait(#root::Duration::from_millis(#milliseconds)))
         }
-        Value::Bytes(bytes) => Literal::u64_unsuffixed(*bytes).into_token_stream(),
+        Value::Number(number) => Literal::u64_unsuffixed(*number).into_token_stream(),
+        Value::Bare => TokenStream::new(),
     };
     quote_spanned!(Span::mixed_site()=> .#option(#value))
 }

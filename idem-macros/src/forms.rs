@@ -3,10 +3,15 @@
 
 /// The options whose value is one word.
 pub(crate) const WORDS: &[Words] = &[
+    Words::new("effects", "Effects", &[("database", "Database"), ("external", "External")]),
     Words::new("key", "KeyPresence", &[("optional", "Optional"), ("required", "Required")]),
     Words::new("key_format", "KeyFormat", &[("any", "Any"), ("quoted", "Quoted"), ("ulid", "Ulid"), ("uuid", "Uuid")]),
     Words::new("mismatch", "Mismatch", &[("400", "BadRequest"), ("422", "Unprocessable")]),
-    Words::new("on_server_error", "OnServerError", &[("release", "Release"), ("store", "Store")]),
+    Words::new(
+        "on_server_error",
+        "OnServerError",
+        &[("reconcile", "Reconcile"), ("release", "Release"), ("store", "Store")],
+    ),
     Words::new("set_cookie", "SetCookie", &[("drop", "Drop"), ("replay", "Replay")]),
 ];
 
@@ -45,11 +50,13 @@ pub(crate) fn form(name: &str) -> String {
             "write `isolation = \"read committed\"`, `isolation = \"repeatable read\"` or \
              `isolation = \"serializable\"`"
         }
+        "lease" => "write a length of time in quotes, such as `lease = \"60s\"`",
         "max_response" => "write a number of bytes, or a string such as `max_response = \"64KiB\"`",
         "methods" => "write `methods = [PATCH]`, `methods = [POST]` or `methods = [PATCH, POST]`",
         "operation" => "write a name in quotes, such as `operation = \"payment\"`",
         "retention" => "write a length of time in quotes, such as `retention = \"24h\"`",
         "scope" => "write a parameter's name: `scope = account` or `scope = (account, endpoint)`",
+        "store_request" => "write it bare, as in `effects = external, store_request`",
         _ => {
             let variants = Words::of(name).map_or(&[][..], |words| words.variants);
             let forms: Vec<_> = variants.iter().map(|(word, _)| format!("`{name} = {word}`")).collect();

@@ -9,6 +9,7 @@ mod fallback;
 mod forms;
 mod handler;
 mod options;
+mod parameters;
 mod patterns;
 mod plan;
 mod types;
@@ -39,7 +40,8 @@ use crate::{errors::Errors, handler::Item};
 ///   `&mut SqliteConnection` or `&mut Transaction<'_, Db>` of sqlx. It cannot be committed by the handler: that happens
 ///   with the record, after the handler has returned. Helpers take it as they take any connection (`&mut *tx` where it
 ///   is used again); a helper over `Acquire` must itself promise `-> impl Future<…> + Send`, as rustc cannot find that
-///   out of an `async fn` over `Acquire`, here or in any other spawned future;
+///   out of an `async fn` over `Acquire`, here or in any other spawned future. A handler with external effects takes
+///   [its attempt](#effects-elsewhere) in its place;
 /// - up to 16 extractors in the order that axum allows, in any pattern. The one that reads the body comes last;
 /// - any return type that is `IntoResponse`, `impl IntoResponse` and `Result<_, E>` among them. Where the database asks for
 ///   the whole transaction to be run again (serialization failure, deadlock), that is done if `E` is a
@@ -63,11 +65,14 @@ use crate::{errors::Errors, handler::Item};
 /// | `fingerprint` | `bytes`, `json`, the path of a `fn(&Parts, &Bytes) -> Vec<u8>` | `bytes` |
 /// | `operation` | `"payment"`: 1 to 128 visible ASCII characters | the function's name |
 /// | `in_progress` | `reject`, `wait("5s")`; units `ms`, `s`, `m`, `h`; at most `"1h"` | `reject` |
-/// | `on_server_error` | `store`, `release` | `store` |
+/// | `on_server_error` | `store`, `release` (database effects), `reconcile` (external effects) | `store` |
 /// | `isolation` | `"read committed"`, `"repeatable read"`, `"serializable"` | the database's own |
 /// | `max_response` | `65536`, `"64KiB"`; units `B`, `KB`, `KiB`, `MB`, `MiB` | `"1MiB"` |
 /// | `methods` | `[POST, PATCH]`, `[POST]`, `[PATCH]` | `[POST, PATCH]` |
 /// | `set_cookie` | `replay`, `drop` | `replay` |
+/// | `effects` | `database`, `external` | `database` |
+/// | `lease` (external effects) | `"60s"`; units `ms`, `s`, `m`, `h`; at most `"24h"` | the application's |
+/// | `store_request` (external effects) | none: the word alone | the request is not stored |
 /// | `allow` | `(pool)`, `(short_retention)`, `(pool, short_retention)` | neither |
 /// | `crate` | the path of `idem_runtime` from the root: `::company_idem`, `crate::prelude::idem` | `::idem_runtime` |
 ///
@@ -84,15 +89,51 @@ use crate::{errors::Errors, handler::Item};
 /// - **`operation`**: the stored name of the effect, shown in events and metrics. Write it out before you rename a handler.
 /// - **`in_progress`**: what a request meets whose twin is still running. `reject` answers 409 at once; `wait` waits
 ///   for the record, without a connection, and replays it.
-/// - **`on_server_error`**: `store` replays a 5xx as it was; `release` frees the key, so that a retry runs.
+/// - **`on_server_error`**: `store` replays a 5xx as it was; `release` frees the key, so that a retry runs. With external
+///   effects a 5xx may come after the effect, so that `release` is refused: choose `store` where the handler knows what
+///   happened when it answers one, `reconcile` where it does not. Then the 5xx is sent and not stored, and recovery
+///   asks the other system.
 /// - **`isolation`**: the level of the transaction. Serialization failures are retried whole, within a bound.
 /// - **`max_response`**: a longer response is not stored; all is rolled back and the answer is a 500.
 /// - **`methods`**: the methods whose keys count. The others are idempotent by definition (RFC 9110).
 /// - **`set_cookie`**: whether `Set-Cookie` lines are stored and replayed.
+/// - **`effects`**: `database` where all that the handler does is rows of the one database; `external` where some of it
+///   happens in another system, by a call that no rollback takes back. See [below](#effects-elsewhere).
+/// - **`lease`** (external effects): how long an attempt may go without renewing its lease before it counts as dead and is
+///   reconciled. A running attempt renews it by itself. Shorter, a crash is noticed sooner; longer, an attempt survives a
+///   longer stall of its process or database.
+/// - **`store_request`** (external effects): the request is kept with the key, for a reconciler that must know what was
+///   asked. Choose it where the key of a step is not enough to ask the other system; what is in the request then lies in
+///   the database.
 /// - **`allow(pool)`**: a handler that also takes a pool is refused, as what it writes through the pool is outside the
 ///   transaction and would be written again by a retry. Allow it where the pool only reads.
 /// - **`crate`**: where `idem_runtime` is renamed in `Cargo.toml`, or re-exported by a crate or module of yours (which
 ///   then re-exports its `__private` too).
+///
+/// # Effects elsewhere
+///
+/// A handler that calls another system says `effects = external`. Its one `&mut` parameter is then not the transaction but
+/// its attempt, `&mut Attempt<Db>` of `idem_runtime`:
+///
+/// ```text
+/// #[idempotent(scope = account, effects = external, lease = "60s", on_server_error = reconcile)]
+/// async fn pay(
+///     account: Account,
+///     attempt: &mut Attempt<Postgres>,
+///     State(network): State<CardNetwork>,
+///     Json(order): Json<Order>,
+/// ) -> Result<Json<Payment>, AppError> {
+///     // The same key whenever this step is tried again.
+///     let charge = network.charge(attempt.key("charge"), &order).await?;
+///     // Opened now, and committed with the record.
+///     let payment = insert_payment(attempt.transaction().await?, account.id, &charge).await?;
+///     Ok(Json(payment))
+/// }
+/// ```
+///
+/// The key is committed as in progress before the body runs, so no transaction is open while the other system is called.
+/// `attempt.key(step)` is made of scope, client key, operation and step; `attempt.transaction()` is the transaction that
+/// also writes the record. If the process dies, a retry does not run the handler again: recovery asks the other system.
 ///
 /// # Beside other attributes
 ///

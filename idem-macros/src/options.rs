@@ -7,7 +7,7 @@ use syn::{
 };
 
 use crate::{
-    args::{Args, RetentionArg, ScopeArg, Value},
+    args::{Args, Effects, RetentionArg, ScopeArg, Value},
     errors::listed,
     forms::{LEVELS, Words, form},
     values::{BYTES, Fault, LONG, SHORT, total},
@@ -15,6 +15,7 @@ use crate::{
 
 const LONGEST_WAIT: u64 = 3_600_000;
 const LONGEST_RETENTION: u64 = 36_500 * 86_400;
+const LONGEST_LEASE: u64 = 24 * 3_600_000;
 
 /// The next token is of the wrong kind.
 fn wrong_kind(name: &str, input: ParseStream<'_>) -> syn::Error {
@@ -43,6 +44,21 @@ pub(crate) fn word(name: &'static str, input: ParseStream<'_>) -> Result<Value> 
     match words.variants.iter().find(|(word, _)| *word == typed) {
         Some((_, variant)) => Ok(Value::Variant { of: words.sets, variant }),
         None => Err(syn::Error::new(span, format!("not a value of `{name}`: {}", form(name)))),
+    }
+}
+
+/// An option that is a word alone.
+pub(crate) fn bare(name: &str, input: ParseStream<'_>) -> Result<Value> {
+    if input.peek(Token![=]) || input.peek(token::Paren) {
+        return Err(syn::Error::new(input.span(), format!("`{name}` takes no value: {}", form(name))));
+    }
+    Ok(Value::Bare)
+}
+
+pub(crate) fn effects(input: ParseStream<'_>) -> Result<Effects> {
+    match word("effects", input)? {
+        Value::Variant { variant: "External", .. } => Ok(Effects::External),
+        _ => Ok(Effects::Database),
     }
 }
 
@@ -96,6 +112,19 @@ pub(crate) fn retention(input: ParseStream<'_>) -> Result<RetentionArg> {
         Ok(_) | Err(Fault::Huge) => refuse("`retention` is at most 36500 days: write `retention = \"36500d\"` or less"),
         Err(Fault::Unreadable) => {
             refuse("`retention` is a length of time in d, h, m and s: write `\"24h\"`, `\"30d\"` or `\"1d12h\"`")
+        }
+    }
+}
+
+pub(crate) fn lease(input: ParseStream<'_>) -> Result<Value> {
+    let literal = literal("lease", input)?;
+    let refuse = |message: &str| Err(syn::Error::new(literal.span(), message));
+    match total(&literal.value(), SHORT) {
+        Ok(0) => refuse("a `lease` of zero has run out before the attempt begins: write `lease = \"60s\"`"),
+        Ok(milliseconds) if milliseconds <= LONGEST_LEASE => Ok(Value::Number(milliseconds)),
+        Ok(_) | Err(Fault::Huge) => refuse("`lease` is at most 24 hours: write `lease = \"24h\"` or less"),
+        Err(Fault::Unreadable) => {
+            refuse("`lease` is a length of time in h, m, ms and s: write `\"60s\"`, `\"500ms\"` or `\"1m30s\"`")
         }
     }
 }
@@ -166,7 +195,7 @@ pub(crate) fn max_response(input: ParseStream<'_>) -> Result<Value> {
     match size {
         Ok(0) => Err(syn::Error::new(span, "`max_response` is at least one byte")),
         // What a 32-bit machine can count.
-        Ok(bytes) if u32::try_from(bytes).is_ok() => Ok(Value::Bytes(bytes)),
+        Ok(bytes) if u32::try_from(bytes).is_ok() => Ok(Value::Number(bytes)),
         Ok(_) | Err(Fault::Huge) => Err(syn::Error::new(span, "`max_response` is less than 4096 MiB")),
         Err(Fault::Unreadable) => Err(syn::Error::new(
             span,

@@ -3,13 +3,14 @@
 
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident};
-use syn::{Attribute, FnArg, Pat, PatType, Path, ReturnType, Type, TypeReference, Visibility, ext::IdentExt as _};
+use syn::{Attribute, Pat, PatType, Path, ReturnType, Type, Visibility, ext::IdentExt as _};
 
 use crate::{
     args::{Args, ScopeArg, Setting},
     checks,
     errors::{Errors, instead},
     handler::Handler,
+    parameters::{Parameters, lent, typed},
     patterns, types,
 };
 
@@ -23,8 +24,9 @@ pub(crate) struct Plan<'p> {
     pub(crate) and_endpoint: bool,
     pub(crate) retention: Option<u64>,
     pub(crate) settings: &'p [Setting],
-    /// The type behind the one `&mut`.
-    pub(crate) connection: &'p Type,
+    /// The type behind the one `&mut`, and the trait that says which effects it stands for.
+    pub(crate) lent: &'p Type,
+    pub(crate) on: &'static str,
     /// The parameters in the user's order.
     pub(crate) parameters: Vec<Parameter<'p>>,
     pub(crate) scope: Scope,
@@ -33,7 +35,7 @@ pub(crate) struct Plan<'p> {
 }
 
 pub(crate) enum Parameter<'p> {
-    Transaction,
+    Lent,
     Extractor { ty: &'p Type, name: Ident },
 }
 
@@ -63,20 +65,23 @@ pub(crate) struct DebugCopy<'p> {
 
 /// The plan, or `None` where `errors` says why not.
 pub(crate) fn plan<'p>(args: &'p Args, handler: &'p Handler, errors: &mut Errors) -> Option<Plan<'p>> {
-    let transactions: Vec<_> =
-        typed(handler).filter_map(|typed| transaction(typed).map(|found| (typed, found))).collect();
-    let extractors: Vec<_> = typed(handler).filter(|typed| transaction(typed).is_none()).collect();
-
-    checks::one_transaction(handler, &transactions, &extractors, errors);
-    checks::no_values(&extractors, errors);
-    checks::at_most_sixteen(&extractors, errors);
-    checks::body_last(&extractors, errors);
-    checks::no_pool(args, &extractors, errors);
+    let parameters = Parameters::of(args, handler);
+    checks::one_lent(handler, &parameters, errors);
+    checks::something_lent(handler, &parameters, errors);
+    checks::connection_served(&parameters, errors);
+    checks::no_attempt_with_database(&parameters, errors);
+    checks::no_transaction_with_external(&parameters, errors);
+    checks::no_values(&parameters, errors);
+    checks::at_most_sixteen(&parameters, errors);
+    checks::body_last(&parameters, errors);
+    checks::no_pool(args, &parameters, errors);
+    checks::options_of_external(args, errors);
+    checks::server_error_fits(args, errors);
     checks::retention_long_enough(args, errors);
     checks::name_can_be_stored(args, handler, errors);
-    let scope = args.scope.as_ref().and_then(|wanted| scope(wanted, &transactions, &extractors, errors));
+    let scope = args.scope.as_ref().and_then(|wanted| scope(wanted, &parameters, errors));
 
-    let (_, connection) = transactions.first()?;
+    let lent = parameters.lent.first()?;
     Some(Plan {
         krate: args.krate.as_ref(),
         handler,
@@ -86,11 +91,12 @@ pub(crate) fn plan<'p>(args: &'p Args, handler: &'p Handler, errors: &mut Errors
         and_endpoint: args.scope.as_ref()?.and_endpoint,
         retention: args.retention.as_ref().map(|retention| retention.seconds),
         settings: &args.settings,
-        connection: &connection.elem,
-        parameters: parameters(handler),
+        lent: &lent.reference.elem,
+        on: parameters.effects.on(),
+        parameters: in_order(handler),
         scope: scope?,
         returns: returns(&handler.sig.output),
-        debug_copy: debug_copy(handler, &extractors),
+        debug_copy: debug_copy(handler, &parameters.extractors),
     })
 }
 
@@ -98,43 +104,25 @@ pub(crate) fn operation(args: &Args, handler: &Handler) -> String {
     args.operation.clone().unwrap_or_else(|| handler.sig.ident.unraw().to_string())
 }
 
-fn typed(handler: &Handler) -> impl Iterator<Item = &PatType> {
-    handler.sig.inputs.iter().filter_map(|argument| match argument {
-        FnArg::Typed(typed) => Some(typed),
-        FnArg::Receiver(_) => None,
-    })
-}
-
-/// No extractor is `&mut`: whatever is, is the transaction.
-fn transaction(typed: &PatType) -> Option<&TypeReference> {
-    match &*typed.ty {
-        Type::Reference(reference) if reference.mutability.is_some() => Some(reference),
-        _ => None,
-    }
-}
-
-fn parameters(handler: &Handler) -> Vec<Parameter<'_>> {
+fn in_order(handler: &Handler) -> Vec<Parameter<'_>> {
     let name = |index| format_ident!("argument_{index}", span = Span::mixed_site());
     typed(handler)
         .enumerate()
-        .map(|(index, typed)| match transaction(typed) {
-            Some(_) => Parameter::Transaction,
+        .map(|(index, typed)| match lent(typed) {
+            Some(_) => Parameter::Lent,
             None => Parameter::Extractor { ty: &typed.ty, name: name(index) },
         })
         .collect()
 }
 
 /// Finds the parameter that `scope` names.
-fn scope(
-    wanted: &ScopeArg,
-    transactions: &[(&PatType, &TypeReference)],
-    extractors: &[&PatType],
-    errors: &mut Errors,
-) -> Option<Scope> {
+fn scope(wanted: &ScopeArg, parameters: &Parameters<'_>, errors: &mut Errors) -> Option<Scope> {
+    let extractors = &parameters.extractors;
     let name = &wanted.parameter;
     let binds = |typed: &PatType| patterns::names(&typed.pat).iter().any(|bound| bound.unraw() == name.unraw());
-    if transactions.iter().any(|(typed, _)| binds(typed)) {
-        errors.on(name, format!("`{name}` is the transaction: `scope` names the parameter that identifies the caller"));
+    if parameters.lent.iter().any(|lent| binds(lent.parameter)) {
+        let lent = parameters.effects.lent();
+        errors.on(name, format!("`{name}` is the {lent}: `scope` names the parameter that identifies the caller"));
         return None;
     }
     let Some(owner) = extractors.iter().find(|typed| binds(typed)) else {

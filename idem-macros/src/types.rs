@@ -1,4 +1,4 @@
-//! What a parameter's type is, as far as its tokens tell: a transaction, a pool, a body extractor.
+//! What a parameter's type is, as far as its tokens tell: a transaction, an attempt, a pool, a body extractor.
 //! Names only: an alias hides from this, and is left to rustc.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
@@ -16,6 +16,8 @@ const UNSUPPORTED: &[&str] = &["AnyConnection", "MySqlConnection", "PoolConnecti
 
 const POOLS: &[&str] = &["AnyPool", "MySqlPool", "PgPool", "Pool", "SqlitePool"];
 
+const UNSERVED: &[&str] = &["Any", "MySql"];
+
 /// Types of the language that no request gives.
 const PLAIN: &[&str] = &[
     "bool", "char", "f32", "f64", "i128", "i16", "i32", "i64", "i8", "isize", "str", "u128", "u16", "u32", "u64", "u8",
@@ -24,6 +26,33 @@ const PLAIN: &[&str] = &[
 
 pub(crate) fn is_connection(ty: &Type) -> bool {
     last(ty).is_some_and(|segment| CONNECTIONS.iter().any(|name| segment.ident == name))
+}
+
+/// Whether the name is that of the runtime's `Attempt`, with its database or without.
+pub(crate) fn is_attempt(ty: &Type) -> bool {
+    last(ty).is_some_and(|segment| segment.ident == "Attempt")
+}
+
+/// The database of a connection, a pool or an attempt, as far as it can be one that is served.
+pub(crate) fn database(ty: &Type) -> Option<String> {
+    let segment = last(ty)?;
+    match segment.ident.to_string().as_str() {
+        "PgConnection" | "PgPool" => Some("Postgres".to_owned()),
+        "SqliteConnection" | "SqlitePool" => Some("Sqlite".to_owned()),
+        "Attempt" | "Pool" | "PoolConnection" | "Transaction" => {
+            let name = &last(only_argument(segment)?)?.ident;
+            UNSERVED.iter().all(|unserved| name != unserved).then(|| name.to_string())
+        }
+        _ => None,
+    }
+}
+
+/// `ty` without its `&` or `&mut`.
+pub(crate) fn behind(ty: &Type) -> &Type {
+    match ty {
+        Type::Reference(reference) => &reference.elem,
+        other => other,
+    }
 }
 
 pub(crate) fn is_plain(ty: &Type) -> bool {

@@ -13,7 +13,7 @@ pub(crate) enum Fault {
 /// The units of a retention, in milliseconds.
 pub(crate) const LONG: &[(&str, u64)] = &[("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
 
-/// The units of a wait, in milliseconds.
+/// The units of a wait and of a lease, in milliseconds.
 pub(crate) const SHORT: &[(&str, u64)] = &[("h", 3_600_000), ("m", 60_000), ("ms", 1), ("s", 1_000)];
 
 /// The units of a size, in bytes.

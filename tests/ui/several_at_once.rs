@@ -3,7 +3,7 @@
 mod common;
 use common::*;
 
-#[idempotent(scope = acount, key = maybe, lease = "30s", retention = "1h")]
+#[idempotent(scope = acount, key = maybe, timeout = "30s", retention = "1h")]
 async fn pay(tx: &mut PgConnection, State(pool): State<PgPool>, account: Account) -> StatusCode {
     let _ = (tx, pool, account);
     StatusCode::OK

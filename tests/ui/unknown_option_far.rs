@@ -3,7 +3,7 @@
 mod common;
 use common::*;
 
-#[idempotent(scope = account, lease = "30s")]
+#[idempotent(scope = account, timeout = "30s")]
 async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode {
     let _ = (tx, account);
     StatusCode::OK

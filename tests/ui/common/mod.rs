@@ -9,7 +9,7 @@ pub use axum::{
     response::IntoResponse,
     routing::post,
 };
-pub use idem_runtime::{Idempotency, Scope, ScopeId, idempotent};
+pub use idem_runtime::{Attempt, Idempotency, Scope, ScopeId, idempotent};
 pub use sqlx::{PgConnection, PgPool, Pool, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 #[derive(Clone)]
