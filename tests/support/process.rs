@@ -59,15 +59,7 @@ fn build(package: &str) -> PathBuf {
     let folder = executable.ancestors().nth(2).expect("a profile's folder");
     let profile = folder.file_name().and_then(|name| name.to_str()).expect("a profile's name");
     let status = std::process::Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args([
-            "build",
-            "--quiet",
-            "--package",
-            package,
-            "--bin",
-            if package == "example-charges" { "card-network" } else { package },
-            "--profile",
-        ])
+        .args(["build", "--quiet", "--package", package, "--profile"])
         .arg(if profile == "debug" { "dev" } else { profile })
         .arg("--target-dir")
         .arg(folder.parent().expect("a target folder"))
