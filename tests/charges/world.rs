@@ -186,7 +186,7 @@ impl Ask<'_> {
                 }
                 assert_eq!(answer.json()["code"], "in-progress");
                 let after: u64 = answer.header("retry-after").expect("a Retry-After").parse().expect("seconds");
-                assert!((1..=3).contains(&after), "the lease is 3 s, not {after}");
+                assert!(after <= 3, "the lease is 3 s, not {after}");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
