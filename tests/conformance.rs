@@ -14,11 +14,13 @@ mod sqlite {
     mod app;
     mod busy;
     mod concurrency;
+    mod external;
     mod fingerprint;
     mod key;
     mod lifetime;
     mod options;
     mod outcomes;
+    mod recovery;
     mod responses;
     mod schema;
     mod scope;
@@ -34,6 +36,21 @@ mod sqlite {
     pub const AGE: &str =
         "UPDATE idem_records SET created_at = created_at - $1 * 1000, expires_at = expires_at - $1 * 1000";
 
+    /// Ends every lease, at this very moment.
+    pub const LAPSE: &str = "UPDATE idem_records \
+        SET lease_until = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) WHERE attempt IS NOT NULL";
+
+    /// Leaves half a second of every lease.
+    pub const HALF_A_SECOND: &str = "UPDATE idem_records \
+        SET lease_until = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + 500 WHERE attempt IS NOT NULL";
+
+    /// Makes every attempt one of a year ago.
+    pub const BEGAN_LONG_AGO: &str = "UPDATE idem_records SET created_at = created_at - 31536000000";
+
+    /// What is left of the leases, in milliseconds.
+    pub const REMAINING: &str = "SELECT lease_until - CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) \
+        FROM idem_records WHERE attempt IS NOT NULL";
+
     /// The retention of the records, in seconds.
     pub const RETENTION: &str = "SELECT (expires_at - created_at) / 1000 FROM idem_records";
 
@@ -47,6 +64,7 @@ mod sqlite {
     pub const FILL: &str = "\
         WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 2500) \
         INSERT INTO idem_records \
+            (id, operation, fingerprint, format, status, headers, body, created_at, expires_at) \
         SELECT CAST(printf('%032d', n) AS BLOB), 'old', X'01', 1, 200, X'', X'', 0, 1 FROM series";
 
     /// Makes the status of every record a text.
@@ -88,11 +106,13 @@ mod postgres {
     mod app;
     mod concurrency;
     mod contention;
+    mod external;
     mod fingerprint;
     mod key;
     mod lifetime;
     mod options;
     mod outcomes;
+    mod recovery;
     mod responses;
     mod schema;
     mod scope;
@@ -103,6 +123,20 @@ mod postgres {
     /// Makes every record so many seconds older.
     pub const AGE: &str = "UPDATE idem_records SET created_at = created_at - make_interval(secs => $1::bigint), \
          expires_at = expires_at - make_interval(secs => $1::bigint)";
+
+    /// Ends every lease, at this very moment.
+    pub const LAPSE: &str = "UPDATE idem_records SET lease_until = clock_timestamp() WHERE attempt IS NOT NULL";
+
+    /// Leaves half a second of every lease.
+    pub const HALF_A_SECOND: &str = "UPDATE idem_records \
+        SET lease_until = clock_timestamp() + interval '500 ms' WHERE attempt IS NOT NULL";
+
+    /// Makes every attempt one of a year ago.
+    pub const BEGAN_LONG_AGO: &str = "UPDATE idem_records SET created_at = created_at - interval '1 year'";
+
+    /// What is left of the leases, in milliseconds.
+    pub const REMAINING: &str = "SELECT (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint \
+        FROM idem_records WHERE attempt IS NOT NULL";
 
     /// The retention of the records, in seconds.
     pub const RETENTION: &str = "SELECT round(extract(epoch FROM expires_at - created_at))::bigint FROM idem_records";
@@ -116,6 +150,7 @@ mod postgres {
     /// 2500 records that expired long ago.
     pub const FILL: &str = "\
         INSERT INTO idem_records \
+            (id, operation, fingerprint, format, status, headers, body, created_at, expires_at) \
         SELECT convert_to(lpad(n::text, 32, '0'), 'UTF8'), 'old', '\\x01', 1, 200, '', '', \
                now() - interval '9 days', now() - interval '1 day' \
           FROM generate_series(1, 2500) AS n";

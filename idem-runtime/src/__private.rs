@@ -6,9 +6,9 @@ pub use std::time::Duration;
 pub use axum::response::Response;
 
 pub use crate::{
-    attempt::Attempts,
+    attempts::Attempts,
     call::{Call, Via, scope_of},
-    connection::{HoldsIdempotency, OnDatabase, holds, never},
+    connection::{HoldsIdempotency, OnAttempt, OnDatabase, holds, never},
     outcome::{ByError, ByNothing, Cause, Outcome, Panicked, Probe, caught, outcome},
     policy::{
         Fingerprint, Handler, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError,

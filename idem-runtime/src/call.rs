@@ -9,15 +9,17 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
-use http::request::Parts;
+use http::{header, request::Parts};
 
 use crate::{
     Idempotency,
-    attempt::Attempts,
+    attempts::Attempts,
     backend::Backend,
+    effects::Effects,
     fingerprint::Subject,
     policy::Handler,
     recording::Recording,
+    request::StoredRequest,
     scope::{Scope, ScopeId},
     tasks::Tasks,
 };
@@ -25,9 +27,9 @@ use crate::{
 type Extracting<T> = Pin<Box<dyn Future<Output = Result<T, Response>> + Send>>;
 
 /// A request whose arguments have been extracted, in axum's own order, before anything looked at its key.
-pub struct Call<Db: Backend, T> {
+pub struct Call<E: Effects, T> {
     arguments: T,
-    request: Extracted<Db, T>,
+    request: Extracted<E::Db, T>,
 }
 
 /// What every attempt at a request shares.
@@ -43,12 +45,12 @@ pub(crate) struct Extracted<Db: Backend, T> {
 pub struct Via<M>(PhantomData<M>);
 
 #[diagnostic::do_not_recommend]
-impl<S, M, Db, T> FromRequest<S, Via<M>> for Call<Db, T>
+impl<S, M, E, T> FromRequest<S, Via<M>> for Call<E, T>
 where
-    Db: Backend,
+    E: Effects,
     T: FromRequest<S, M> + Send + 'static,
     S: Clone + Send + Sync + 'static,
-    Idempotency<Db>: FromRef<S>,
+    Idempotency<E::Db>: FromRef<S>,
 {
     type Rejection = Response;
 
@@ -68,14 +70,14 @@ where
     }
 }
 
-impl<Db: Backend, T: Send + 'static> Call<Db, T> {
+impl<E: Effects, T: Send + 'static> Call<E, T> {
     /// The extracted arguments, for the one that is the scope.
     pub fn arguments(&self) -> &T {
         &self.arguments
     }
 
     /// Splits the request into the task to run in and the attempts to run there.
-    pub fn begin(self, handler: &'static Handler, scope: ScopeId) -> (Tasks, Attempts<Db, T>) {
+    pub fn begin(self, handler: &'static Handler, scope: ScopeId) -> (Tasks, Attempts<E, T>) {
         let span = tracing::info_span!("idempotent", operation = handler.operation);
         let tasks = Tasks { tracker: self.request.idempotency.app.tasks.clone(), span };
         let policy = self.request.idempotency.app.policy.over(handler);
@@ -99,6 +101,12 @@ impl<Db: Backend, T> Extracted<Db, T> {
     pub(crate) fn endpoint(&self) -> (&str, &str) {
         let route = self.parts.extensions.get::<MatchedPath>().map_or(self.parts.uri.path(), MatchedPath::as_str);
         (self.parts.method.as_str(), route)
+    }
+
+    /// What a reconciler may be shown of it, encoded.
+    pub(crate) fn stored(&self) -> Vec<u8> {
+        let Subject { parts, uri, body } = self.subject();
+        StoredRequest::encode(&parts.method, uri, parts.headers.get(header::CONTENT_TYPE), body)
     }
 
     /// Extracts the arguments anew, for the second attempt and those after it.

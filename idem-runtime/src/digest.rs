@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 /// 32 bytes that stand for what they were made of.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Digest([u8; 32]);
+pub struct Digest([u8; 32]);
 
 impl Digest {
     /// The digest of `parts` under `name`; equal parts under another name give another digest.
@@ -18,6 +18,11 @@ impl Digest {
             hash.update(part);
         }
         Self(hash.finalize().into())
+    }
+
+    /// The digest that a column holds.
+    pub(crate) fn from_slice(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {

@@ -14,10 +14,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     backend::Backend,
-    engine::Engine,
+    engine::{Engine, Store},
     error::Error,
     policy::{
-        Fingerprint, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, Policy,
+        Fingerprint, InProgress, Isolation, KeyFormat, KeyPresence, Lease, Methods, Mismatch, OnServerError, Policy,
         Retention, SetCookie,
     },
     problem::{Code, Problem},
@@ -68,7 +68,10 @@ pub(crate) struct App<Db: Backend> {
 impl<Db: Backend> App<Db> {
     /// One of idem's own answers, in the application's format if it has one.
     pub(crate) fn render(&self, code: Code, mismatch: Mismatch) -> Response {
-        let problem = Problem::of(code, mismatch);
+        self.answer(Problem::of(code, mismatch))
+    }
+
+    pub(crate) fn answer(&self, problem: Problem) -> Response {
         let Some(render) = &self.render else { return problem.into_response() };
         // A renderer that panics must not take a settled answer with it.
         catch_unwind(AssertUnwindSafe(|| render(problem))).unwrap_or_else(|_| problem.into_response())
@@ -90,7 +93,7 @@ impl<Db: Backend> Idempotency<Db> {
     /// [`Error::Database`] if the database cannot be reached or does not permit it, [`Error::SchemaVersion`] if the table is
     /// newer than this build, [`Error::SchemaMissing`] if a table of that name is not idem's.
     pub async fn migrate(&self) -> Result<(), Error> {
-        Db::migrate(&self.app.engine.pool).await?;
+        Db::migrate(&self.app.engine.store.pool).await?;
         self.check().await
     }
 
@@ -100,7 +103,7 @@ impl<Db: Backend> Idempotency<Db> {
     /// # Errors
     /// [`Error::SchemaMissing`], [`Error::SchemaVersion`], or [`Error::Database`] if the database cannot be reached.
     pub async fn check(&self) -> Result<(), Error> {
-        Db::check(&self.app.engine.pool).await
+        Db::check(&self.app.engine.store.pool).await
     }
 
     /// Waits until every attempt has ended: those whose clients have gone, too, which a server's own graceful shutdown
@@ -116,7 +119,7 @@ impl<Db: Backend> Idempotency<Db> {
     }
 
     pub(crate) fn pool(&self) -> &Pool<Db> {
-        &self.app.engine.pool
+        &self.app.engine.store.pool
     }
 }
 
@@ -184,6 +187,8 @@ defaults! {
     fingerprint: Fingerprint,
     /// What a twin of a running request meets. Default: [`InProgress::Reject`].
     in_progress: InProgress,
+    /// How long an attempt with external effects may stay in progress without renewal. Default: [`Lease::MINUTE`].
+    lease: Lease,
     /// What becomes of a 5xx or a panic. Default: [`OnServerError::Store`].
     on_server_error: OnServerError,
     /// The isolation level of transactions. Default: the database's own.
@@ -215,7 +220,8 @@ impl<Db: Backend> Builder<Db> {
     /// Builds the [`Idempotency`]. Sends nothing to the database.
     #[must_use]
     pub fn build(self) -> Idempotency<Db> {
-        let engine = Engine { pool: self.pool, patience: self.patience, running: Arc::new(Running::default()) };
+        let store = Store { pool: self.pool, patience: self.patience };
+        let engine = Engine { store, running: Arc::new(Running::default()) };
         let app = App { engine, policy: self.policy, tasks: TaskTracker::new(), render: self.render };
         Idempotency { app: Arc::new(app) }
     }

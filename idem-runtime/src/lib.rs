@@ -71,14 +71,18 @@
 #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
 compile_error!("idem-runtime needs a database: enable its feature `postgres` or `sqlite`, the one your pool has");
 
-mod attempt;
+mod attempts;
 mod backend;
+mod background;
 mod call;
 mod canonical;
 mod connection;
+mod derive;
 mod digest;
+mod effects;
 mod engine;
 mod error;
+mod external;
 mod fingerprint;
 mod idempotency;
 mod key;
@@ -87,12 +91,16 @@ mod outcome;
 mod policy;
 mod problem;
 mod prune;
+mod reconcile;
 mod record;
 mod recording;
+mod recovery;
+mod request;
 mod response;
 mod running;
 mod scope;
 mod settle;
+mod stalled;
 mod tasks;
 
 #[doc(hidden)]
@@ -104,13 +112,19 @@ pub mod options {}
 pub use idem_macros::idempotent;
 
 pub use backend::Backend;
+pub use background::BackgroundTask;
+pub use derive::StepKey;
 pub use error::Error;
+pub use external::Attempt;
 pub use idempotency::{Builder, Idempotency};
 pub use policy::{
-    Fingerprint, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, Retention,
-    RetentionError, SetCookie,
+    Fingerprint, InProgress, Isolation, KeyFormat, KeyPresence, Lease, LeaseError, Methods, Mismatch, OnServerError,
+    Retention, RetentionError, SetCookie,
 };
 pub use problem::{Code, Problem};
-pub use prune::Pruner;
+pub use reconcile::{BoxError, Dead, Reconciler, Verdict};
+pub use recovery::{Recovery, Swept};
+pub use request::StoredRequest;
 pub use response::Settle;
 pub use scope::{Scope, ScopeId};
+pub use stalled::{NotARecordId, RecordId, ResolveError, Stalled};

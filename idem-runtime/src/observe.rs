@@ -7,11 +7,13 @@ use crate::problem::Code;
 
 /// How a request was answered. The words are the `outcome` of events and metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub enum Answer {
     /// The handler ran, its answer is stored.
     Stored,
     /// The handler ran, everything was rolled back, the key is free.
     Freed,
+    /// The handler ran and failed; its record is left to the recovery.
+    Left,
     /// The handler ran without a key.
     Unprotected,
     /// A stored answer was sent again.
@@ -25,6 +27,7 @@ impl Answer {
         match self {
             Self::Stored => "stored",
             Self::Freed => "freed",
+            Self::Left => "left",
             Self::Unprotected => "unprotected",
             Self::Replayed => "replayed",
             Self::Problem(code) => code.as_str(),

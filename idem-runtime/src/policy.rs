@@ -70,14 +70,18 @@ impl InProgress {
     pub(crate) const LONGEST_WAIT: Duration = Duration::from_hours(1);
 }
 
-/// What becomes of a 5xx or a panic. `on_server_error = store | release`.
+/// What becomes of a 5xx or a panic. `on_server_error = store | release | reconcile`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnServerError {
     /// The answer is stored and replayed; the handler's writes are rolled back.
     #[default]
     Store,
-    /// Everything is rolled back and the key is free: a retry runs.
+    /// Everything is rolled back and the key is free: a retry runs. For handlers with database effects; what others did
+    /// elsewhere cannot be rolled back, so for them this is [`Store`](Self::Store).
     Release,
+    /// The answer is sent and not stored; the recovery decides the record. For handlers with external effects; for others,
+    /// of whom nothing is left undecided, this is [`Store`](Self::Store).
+    Reconcile,
 }
 
 /// The isolation level of the transaction. `isolation = "…"`; without it, the database's own default.
@@ -184,6 +188,59 @@ impl Retention {
     }
 }
 
+/// How long an attempt with external effects may stay in progress without renewal. `lease = "60s"`.
+///
+/// While its process lives the lease is renewed. So its length is how long a killed attempt waits for the recovery, and how
+/// long a paused or cut-off process may take to come back before its attempt is decided by others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    milliseconds: u32,
+}
+
+/// Why a [`Lease`] was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LeaseError {
+    /// It would be over before the attempt began.
+    #[error("a lease must be at least one millisecond")]
+    Zero,
+    /// More than a day.
+    #[error("a lease must be at most 24 hours")]
+    Long,
+}
+
+impl Lease {
+    /// 60 seconds, the default.
+    pub const MINUTE: Self = Self { milliseconds: 60_000 };
+    /// The longest lease: 24 hours.
+    pub const MAX: Self = Self { milliseconds: 24 * 60 * 60 * 1000 };
+
+    /// A lease of whole milliseconds; a fraction is dropped.
+    ///
+    /// # Errors
+    /// [`LeaseError`] under one millisecond or over [`MAX`](Self::MAX).
+    #[allow(clippy::cast_possible_truncation)] // bounded by MAX just before
+    pub const fn new(length: Duration) -> Result<Self, LeaseError> {
+        match length.as_millis() {
+            0 => Err(LeaseError::Zero),
+            milliseconds if milliseconds > Self::MAX.milliseconds as u128 => Err(LeaseError::Long),
+            milliseconds => Ok(Self { milliseconds: milliseconds as u32 }),
+        }
+    }
+
+    /// Its length.
+    #[must_use]
+    pub const fn length(self) -> Duration {
+        Duration::from_millis(self.milliseconds as u64)
+    }
+}
+
+/// Whether the request is stored with its record in progress, for the reconciler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StoreRequest {
+    Yes,
+    No,
+}
+
 /// What besides the scope tells keys apart: `scope = account` or `scope = (account, endpoint)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScopeRule {
@@ -209,6 +266,8 @@ pub struct Handler {
     max_response: Option<usize>,
     methods: Option<Methods>,
     set_cookie: Option<SetCookie>,
+    lease: Option<Lease>,
+    request: StoreRequest,
 }
 
 /// One `const` setter an option, so that an expansion names only what its attribute names.
@@ -258,7 +317,27 @@ impl Handler {
             max_response: None,
             methods: None,
             set_cookie: None,
+            lease: None,
+            request: StoreRequest::No,
         }
+    }
+
+    /// Sets `lease`, which the attribute has checked to lie between one millisecond and [`Lease::MAX`].
+    #[must_use]
+    pub const fn lease(mut self, milliseconds: u32) -> Self {
+        self.lease = Some(Lease { milliseconds });
+        self
+    }
+
+    /// Sets `store_request`.
+    #[must_use]
+    pub const fn store_request(mut self) -> Self {
+        self.request = StoreRequest::Yes;
+        self
+    }
+
+    pub(crate) fn stores_request(&self) -> bool {
+        self.request == StoreRequest::Yes
     }
 
     /// Sets `retention`, which the attribute has checked to lie between one second and [`Retention::MAX`].
@@ -271,7 +350,7 @@ impl Handler {
 
 /// Every choice, made. The builder holds the application's; `over` gives one handler's.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Policy {
+pub struct Policy {
     pub(crate) key: KeyPresence,
     pub(crate) key_format: KeyFormat,
     pub(crate) mismatch: Mismatch,
@@ -283,6 +362,7 @@ pub(crate) struct Policy {
     pub(crate) max_response: usize,
     pub(crate) methods: Methods,
     pub(crate) set_cookie: SetCookie,
+    pub(crate) lease: Lease,
 }
 
 impl Default for Policy {
@@ -299,6 +379,7 @@ impl Default for Policy {
             max_response: 1024 * 1024,
             methods: Methods::default(),
             set_cookie: SetCookie::default(),
+            lease: Lease::MINUTE,
         }
     }
 }
@@ -318,6 +399,7 @@ impl Policy {
             max_response: handler.max_response.unwrap_or(self.max_response),
             methods: handler.methods.unwrap_or(self.methods),
             set_cookie: handler.set_cookie.unwrap_or(self.set_cookie),
+            lease: handler.lease.unwrap_or(self.lease),
         }
     }
 }

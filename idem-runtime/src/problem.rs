@@ -1,6 +1,8 @@
 //! Idem's own answers: problem documents (RFC 9457) with a stable code, and the hook that renders them otherwise.
 //! No detail ever holds a key, a scope or a body: the details are constants.
 
+use std::time::Duration;
+
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 
@@ -14,13 +16,14 @@ pub enum Code {
     KeyMissing,
     /// `idempotency-key-malformed`, 400: the header is not exactly one key of the right form.
     KeyMalformed,
-    /// `in-progress`, 409: the same request is running at this moment.
+    /// `in-progress`, 409: the same request is running at this moment, or its attempt died and is not decided yet.
     InProgress,
     /// `idempotency-key-reuse`, 422 or 400: the key belongs to another request.
     KeyReuse,
     /// `idempotency-store-unavailable`, 503: the database cannot be reached or written; nothing ran, or nothing stayed.
     StoreUnavailable,
-    /// `idempotency-outcome-unknown`, 503: COMMIT was sent and its answer lost; a retry replays or runs.
+    /// `idempotency-outcome-unknown`, 503: COMMIT was sent and its answer lost, or effects elsewhere could not be recorded; a
+    /// retry replays, or runs if nothing happened.
     OutcomeUnknown,
     /// `idempotency-contention`, 503: the transaction kept losing against others; nothing stayed.
     Contention,
@@ -80,7 +83,7 @@ impl Code {
             Self::OutcomeUnknown => (
                 "idempotency-outcome-unknown",
                 "The outcome is unknown",
-                "The connection to the store was lost while the result was being saved. Retry with the same key: it answers with the result, or executes if nothing was saved.",
+                "It is not known whether the result was saved. Retry with the same key: it answers with the result, or executes if nothing happened.",
             ),
             Self::Contention => (
                 "idempotency-contention",
@@ -100,17 +103,17 @@ impl Code {
             Self::HandlerPanicked => (
                 "idempotency-handler-panicked",
                 "Internal server error",
-                "The operation failed unexpectedly. Its changes were rolled back.",
+                "The operation failed unexpectedly. Its changes to the database were rolled back; what it may have done elsewhere is uncertain.",
             ),
             Self::ResponseTooLarge => (
                 "idempotency-response-too-large",
                 "The response is too large to store",
-                "The operation's response is over the limit for stored responses. Nothing was saved.",
+                "The operation's response is over the limit for stored responses. Its changes to the database were rolled back.",
             ),
             Self::ResponseUnfinished => (
                 "idempotency-response-unfinished",
                 "The response could not be completed",
-                "The operation's response body failed or did not end in time. Nothing was saved.",
+                "The operation's response body failed or did not end in time. Its changes to the database were rolled back.",
             ),
             Self::RecordUnreadable => (
                 "idempotency-record-unreadable",
@@ -156,17 +159,28 @@ impl Code {
 pub struct Problem {
     code: Code,
     status: StatusCode,
+    retry_after: Option<u32>,
 }
 
 impl Problem {
     pub(crate) const fn new(code: Code) -> Self {
-        Self { code, status: code.status() }
+        Self { code, status: code.status(), retry_after: code.retry_after() }
+    }
+
+    /// The answer to a twin. Where a lease is left, it is sent away for no longer than that.
+    pub(crate) fn in_progress(remaining: Option<Duration>) -> Self {
+        let problem = Self::new(Code::InProgress);
+        // A lease that has run out says nothing of when its record will be decided.
+        match remaining.filter(|remaining| !remaining.is_zero()).map(|remaining| remaining.as_secs()) {
+            Some(0) => Self { retry_after: Some(0), ..problem },
+            Some(1..) | None => problem,
+        }
     }
 
     /// The problem of a code, with the status that the handler chose for a mismatch.
     pub(crate) const fn of(code: Code, mismatch: Mismatch) -> Self {
         match (code, mismatch) {
-            (Code::KeyReuse, Mismatch::BadRequest) => Self { code, status: StatusCode::BAD_REQUEST },
+            (Code::KeyReuse, Mismatch::BadRequest) => Self { status: StatusCode::BAD_REQUEST, ..Self::new(code) },
             _ => Self::new(code),
         }
     }
@@ -201,10 +215,11 @@ impl Problem {
         self.code.texts().2
     }
 
-    /// Seconds after which a retry makes sense, for the codes where one does: 5 if the store is unavailable, else 1.
+    /// Seconds after which a retry makes sense, for the codes where one does: 5 if the store is unavailable, else 1; 0 where
+    /// less than a second is left of the twin's lease.
     #[must_use]
     pub const fn retry_after(&self) -> Option<u32> {
-        self.code.retry_after()
+        self.retry_after
     }
 }
 

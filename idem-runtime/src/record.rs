@@ -65,10 +65,8 @@ fn encode(headers: &HeaderMap, set_cookie: SetCookie) -> Option<Vec<u8>> {
         if is_not_stored(name, headers) || (name == header::SET_COOKIE && set_cookie == SetCookie::Drop) {
             continue;
         }
-        for field in [name.as_str().as_bytes(), value.as_bytes()] {
-            encoded.extend_from_slice(&u32::try_from(field.len()).ok()?.to_be_bytes());
-            encoded.extend_from_slice(field);
-        }
+        put_field(&mut encoded, name.as_str().as_bytes())?;
+        put_field(&mut encoded, value.as_bytes())?;
     }
     Some(encoded)
 }
@@ -83,7 +81,15 @@ fn decode(mut encoded: &[u8]) -> Option<HeaderMap> {
     Some(headers)
 }
 
-fn take_field<'e>(encoded: &mut &'e [u8]) -> Option<&'e [u8]> {
+/// Appends a field after its length; `None` if it is longer than 4 bytes can say.
+pub(crate) fn put_field(encoded: &mut Vec<u8>, field: &[u8]) -> Option<()> {
+    encoded.extend_from_slice(&u32::try_from(field.len()).ok()?.to_be_bytes());
+    encoded.extend_from_slice(field);
+    Some(())
+}
+
+/// Takes the first field off.
+pub(crate) fn take_field<'e>(encoded: &mut &'e [u8]) -> Option<&'e [u8]> {
     let (length, rest) = encoded.split_first_chunk::<4>()?;
     let (field, rest) = rest.split_at_checked(usize::try_from(u32::from_be_bytes(*length)).ok()?)?;
     *encoded = rest;

@@ -4,6 +4,7 @@
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use tokio::sync::{Notify, futures::OwnedNotified};
@@ -30,8 +31,16 @@ struct InHand {
 enum State {
     /// One request asks the database about the key; its twins wait for what it learns instead of asking too.
     Looking,
-    /// The database has granted the claim, for this request.
-    Running([Print; 2]),
+    /// The database has granted the claim, for this request, and where it is by a lease, at least until then.
+    Running { prints: [Print; 2], leased_until: Option<Instant> },
+}
+
+/// What a request meets under its key in this process, or in another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Met {
+    pub(crate) twin: Twin,
+    /// What is left of its lease, if it has one.
+    pub(crate) remaining: Option<Duration>,
 }
 
 /// A key in hand; dropping it lets go.
@@ -49,7 +58,7 @@ impl InHand {
 
 impl Running {
     /// Takes the key in hand, or tells what runs under it. Waits only while another request looks at it.
-    pub(crate) async fn enter(self: &Arc<Self>, wanted: &Wanted) -> Result<Presence, Twin> {
+    pub(crate) async fn enter(self: &Arc<Self>, wanted: &Wanted) -> Result<Presence, Met> {
         loop {
             let changed = match self.keys().entry(wanted.id) {
                 Entry::Vacant(vacant) => {
@@ -58,7 +67,10 @@ impl Running {
                 }
                 Entry::Occupied(occupied) => match occupied.get().state {
                     State::Looking => occupied.get().next_change(),
-                    State::Running(prints) => return Err(Twin::of(prints, wanted.prints())),
+                    State::Running { prints, leased_until } => {
+                        let remaining = leased_until.map(|until| until.saturating_duration_since(Instant::now()));
+                        return Err(Met { twin: Twin::of(prints, wanted.prints()), remaining });
+                    }
                 },
             };
             changed.await;
@@ -75,7 +87,7 @@ impl Running {
 
     /// Whether any key's handler runs here.
     pub(crate) fn any_runs(&self) -> bool {
-        self.keys().values().any(|key| matches!(key.state, State::Running(_)))
+        self.keys().values().any(|key| matches!(key.state, State::Running { .. }))
     }
 
     pub(crate) fn has(&self, wanted: &Wanted) -> bool {
@@ -89,10 +101,10 @@ impl Running {
 }
 
 impl Presence {
-    /// The database has granted the claim: twins are answered from here on.
-    pub(crate) fn runs(&self, wanted: &Wanted) {
+    /// The database has granted the claim, or renewed its lease: twins are answered from here on.
+    pub(crate) fn runs(&self, wanted: &Wanted, leased_until: Option<Instant>) {
         if let Some(key) = self.running.keys().get_mut(&self.id) {
-            key.state = State::Running(wanted.prints());
+            key.state = State::Running { prints: wanted.prints(), leased_until };
             key.changed.notify_waiters();
         }
     }
@@ -140,9 +152,9 @@ mod tests {
             (twin, expected)
         });
         tokio::task::yield_now().await;
-        first.runs(&wanted("k", "1"));
+        first.runs(&wanted("k", "1"), None);
         for (twin, expected) in twins {
-            assert_eq!(twin.await.expect("no panic"), Some(expected));
+            assert_eq!(twin.await.expect("no panic"), Some(Met { twin: expected, remaining: None }));
         }
     }
 
@@ -153,7 +165,7 @@ mod tests {
             let wanted = wanted(&number.to_string(), "1");
             let presence = running.enter(&wanted).await.unwrap_or_else(|_| panic!("nobody else is there"));
             let waiting = running.end(&wanted);
-            presence.runs(&wanted);
+            presence.runs(&wanted, None);
             drop(presence);
             waiting.await;
         }

@@ -4,34 +4,26 @@
 use std::time::Instant;
 
 use axum::response::Response;
-use sqlx::Transaction;
 
 use crate::{
     Idempotency,
-    backend::Backend,
-    engine::{self, Unsettled, Writes},
+    effects::Effects,
+    engine::{Unsettled, Writes},
     observe::{Answer, answered},
     outcome::{Cause, Outcome, Panicked},
-    policy::{OnServerError, Policy},
+    policy::Policy,
     problem::Code,
-    response::{Settle, Whole},
+    response::Settle,
 };
 
 /// One attempt's claim. Dropped, it rolls back.
-pub struct Claim<Db: Backend> {
-    pub(crate) held: Held<Db>,
-    pub(crate) idempotency: Idempotency<Db>,
+pub struct Claim<E: Effects> {
+    pub(crate) held: E::Held,
+    pub(crate) idempotency: Idempotency<E::Db>,
     pub(crate) operation: &'static str,
     pub(crate) policy: Policy,
     pub(crate) next: Next,
     pub(crate) since: Instant,
-}
-
-/// What an attempt holds besides its transaction.
-pub(crate) enum Held<Db: Backend> {
-    /// The key of a protected request.
-    Key(engine::Claim<Db>),
-    Nothing(engine::Open<Db>),
 }
 
 /// What follows if the transaction loses against others.
@@ -42,25 +34,24 @@ pub(crate) enum Next {
 }
 
 /// What an outcome asks for.
-enum Wish {
-    /// Roll back and run again.
-    Again,
+pub enum Wish {
+    /// Roll back and run again; the response is what would be sent otherwise.
+    Again(Response),
     /// Roll everything back, free the key, and send this.
     Free(Response),
+    /// Send this, a failure of which nothing more is said: `on_server_error` decides.
+    Failed(Response),
     /// Store this, with or without the handler's writes.
     Store(Writes, Response),
 }
 
 /// What to send, or why the claim did not end as asked.
-type Ended = Result<(Response, Answer), Unsettled>;
+pub(crate) type Ended = Result<(Response, Answer), Unsettled>;
 
-impl<Db: Backend> Claim<Db> {
-    /// The open transaction; a handler that takes the connection gets it by deref coercion.
-    pub fn transaction(&mut self) -> &mut Transaction<'static, Db> {
-        match &mut self.held {
-            Held::Key(claim) => &mut claim.transaction,
-            Held::Nothing(open) => &mut open.transaction,
-        }
+impl<E: Effects> Claim<E> {
+    /// What the handler's `&mut` parameter is. A transaction becomes a connection by deref coercion, where one is taken.
+    pub fn lent(&mut self) -> &mut E::Lent {
+        E::lend(&mut self.held)
     }
 
     /// Ends the claim. The response is to be sent: what it says is committed. `None`: run again.
@@ -68,11 +59,7 @@ impl<Db: Backend> Claim<Db> {
         let cause = outcome.cause();
         let wish = self.wish(outcome);
         let Self { held, idempotency, operation, policy, next, since } = self;
-        let ended = match held {
-            Held::Key(claim) => end_key(claim, wish, &idempotency, policy).await,
-            Held::Nothing(open) => end_open(open, wish).await,
-        };
-        let (response, answer) = match ended {
+        let (response, answer) = match E::end(held, wish, &idempotency, policy).await {
             Ok(sent) => sent,
             Err(Unsettled::Again) if next == Next::Attempt => return None,
             Err(unsettled) => {
@@ -84,64 +71,51 @@ impl<Db: Backend> Claim<Db> {
         Some(response)
     }
 
-    /// What the response asks for, by its mark or else by its status.
+    /// What the outcome asks for, by the response's mark or else by its status.
     fn wish(&self, outcome: Outcome) -> Wish {
-        let (response, mark, failed) = match outcome.0 {
-            Ok((_, Cause::Conflict)) => return Wish::Again,
-            Ok((response, _)) => {
-                let mark = response.extensions().get().copied();
-                let failed = response.status().is_server_error();
-                (response, mark, failed)
-            }
+        let (response, cause) = match outcome.0 {
+            Ok(ended) => ended,
             // A failure also where the application renders it with another status.
-            Err(Panicked) => (self.idempotency.app.render(Code::HandlerPanicked, self.policy.mismatch), None, true),
+            Err(Panicked) => {
+                return Wish::Failed(self.idempotency.app.render(Code::HandlerPanicked, self.policy.mismatch));
+            }
         };
-        match mark {
-            Some(Settle::RunAgain) => Wish::Again,
+        match response.extensions().get() {
+            _ if cause == Cause::Conflict => Wish::Again(response),
+            Some(Settle::RunAgain) => Wish::Again(response),
             Some(Settle::NothingExecuted) => Wish::Free(response),
-            Some(Settle::DropWrites) => Wish::Store(Writes::Drop, response),
-            None if failed && self.policy.on_server_error == OnServerError::Release => Wish::Free(response),
-            None if failed || response.status().is_client_error() => Wish::Store(Writes::Drop, response),
-            Some(Settle::KeepWrites) | None => Wish::Store(Writes::Keep, response),
+            None if response.status().is_server_error() => Wish::Failed(response),
+            Some(Settle::KeepWrites | Settle::DropWrites) | None => Wish::Store(writes(&response), response),
         }
     }
 }
 
-async fn end_key<Db: Backend>(
-    claim: engine::Claim<Db>,
-    wish: Wish,
-    idempotency: &Idempotency<Db>,
-    policy: Policy,
-) -> Ended {
-    let (writes, response) = match wish {
-        Wish::Again => return Err(again(claim.free().await)),
-        Wish::Free(response) => return claim.free().await.map(|()| (response, Answer::Freed)),
-        Wish::Store(writes, response) => (writes, response),
-    };
-    let stored = match Whole::of(response, policy.max_response).await {
-        Ok(whole) => whole.record(claim.fingerprint(), policy.set_cookie).map(|record| (record, whole)),
-        Err(code) => Err(code),
-    };
-    match stored {
-        Ok((record, whole)) => claim.record(writes, record).await.map(|()| (whole.into_response(), Answer::Stored)),
-        Err(code) => {
-            let response = idempotency.app.render(code, policy.mismatch);
-            claim.free().await.map(|()| (response, Answer::Problem(code)))
+impl Wish {
+    /// The same, where nothing can be run again: what asked for it has failed.
+    pub(crate) fn not_again(self) -> Self {
+        match self {
+            Self::Again(response) => Self::Failed(response),
+            other => other,
+        }
+    }
+
+    pub(crate) fn response(self) -> Response {
+        match self {
+            Self::Again(response) | Self::Free(response) | Self::Failed(response) | Self::Store(_, response) => {
+                response
+            }
         }
     }
 }
 
-async fn end_open<Db: Backend>(open: engine::Open<Db>, wish: Wish) -> Ended {
-    let (settled, response) = match wish {
-        Wish::Again => return Err(again(open.free().await)),
-        Wish::Store(Writes::Keep, response) => (open.keep().await, response),
-        Wish::Store(Writes::Drop, response) | Wish::Free(response) => (open.free().await, response),
-    };
-    settled.map(|()| (response, Answer::Unprotected))
-}
-
-fn again(freed: Result<(), Unsettled>) -> Unsettled {
-    freed.err().unwrap_or(Unsettled::Again)
+/// What is to become of the writes beside a response that is stored, by its mark or else by its status.
+pub(crate) fn writes(response: &Response) -> Writes {
+    match response.extensions().get() {
+        Some(Settle::KeepWrites) => Writes::Keep,
+        Some(Settle::DropWrites) => Writes::Drop,
+        _ if response.status().is_client_error() || response.status().is_server_error() => Writes::Drop,
+        _ => Writes::Keep,
+    }
 }
 
 fn code_of(unsettled: Unsettled, cause: Cause) -> Code {

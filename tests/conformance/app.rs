@@ -1,7 +1,11 @@
 //! The application under test: an account by `Authorization`, a table of payments, a few annotated handlers.
 //! `Service` serves a router on a database of its own; its `counts` are what every test looks at in the end.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    collections::HashSet,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
 
 use axum::{
     Router,
@@ -12,7 +16,7 @@ use axum::{
     routing::post,
 };
 use futures_util::future::join_all;
-use idem_runtime::{Builder, Idempotency, Scope, ScopeId, idempotent};
+use idem_runtime::{Builder, Idempotency, Scope, ScopeId, StepKey, idempotent};
 use sqlx::Pool;
 use tokio::{sync::Barrier, task::JoinHandle};
 
@@ -28,6 +32,7 @@ pub struct App {
     /// Executions of handler bodies, which no rollback undoes.
     pub runs: Runs,
     pub gate: Gate,
+    pub network: Network,
     /// What the handler `say` answers.
     pub answer: Arc<dyn Fn() -> Response + Send + Sync>,
 }
@@ -35,6 +40,28 @@ pub struct App {
 impl FromRef<App> for Idempotency<Db> {
     fn from_ref(app: &App) -> Self {
         app.idempotency.clone()
+    }
+}
+
+/// Another system, which charges once for each key and remembers every call.
+#[derive(Clone, Default)]
+pub struct Network(Arc<Mutex<Vec<String>>>);
+
+impl Network {
+    pub fn charge(&self, key: StepKey) {
+        self.0.lock().unwrap().push(key.to_string());
+    }
+
+    pub fn has(&self, key: StepKey) -> bool {
+        self.0.lock().unwrap().contains(&key.to_string())
+    }
+
+    pub fn calls(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    pub fn charges(&self) -> usize {
+        self.calls().into_iter().collect::<HashSet<_>>().len()
     }
 }
 
@@ -159,6 +186,7 @@ impl Service {
             idempotency: defaults(Idempotency::builder(pool.clone())).build(),
             runs: Runs::default(),
             gate: Gate::new(),
+            network: Network::default(),
             answer: Arc::new(answer),
         };
         app.idempotency.migrate().await.expect("a migrated database");

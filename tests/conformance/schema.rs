@@ -82,10 +82,10 @@ async fn check_tells_what_is_wrong_with_the_table() {
 
     let service = Service::start(routes()).await;
     service.app.idempotency.check().await.unwrap();
-    service.execute("UPDATE idem_schema SET version = 7").await;
+    service.execute("UPDATE idem_schema SET version = 7 WHERE version = 2").await;
     let other = service.app.idempotency.check().await;
-    assert!(matches!(other, Err(Error::SchemaVersion { found: 7, expected: 1 })), "{other:?}");
-    service.execute("UPDATE idem_schema SET version = 1").await;
+    assert!(matches!(other, Err(Error::SchemaVersion { found: 7, expected: 2 })), "{other:?}");
+    service.execute("UPDATE idem_schema SET version = 2 WHERE version = 7").await;
     service.app.idempotency.check().await.unwrap();
 
     sqlx::raw_sql(RETYPE).execute(&service.pool).await.unwrap();

@@ -1,9 +1,9 @@
-//! What the engine asks of a database. SQL lives in one file per database, and nothing else does there.
-//! A backend may claim by lock or by insert, and write the record by insert or update; the engine does not care.
+//! What the engine asks of a database. SQL lives with its database, and nothing else does there; `leases` is the part for
+//! effects that live elsewhere. A backend may claim by lock or by insert, write by insert or update; the engine does not care.
 
-use std::future::Future;
+use std::{future::Future, time::Duration};
 
-use sqlx::{Database, Pool, SqlStr, Transaction, error::DatabaseError};
+use sqlx::{Pool, SqlStr, Transaction, error::DatabaseError};
 
 use crate::{
     digest::Digest,
@@ -14,13 +14,16 @@ use crate::{
     record::Record,
 };
 
+mod leases;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+pub(crate) use leases::{AttemptId, Held, Holder, Leases, Listed, Survey, Take, Taken, ToLease};
+
 /// The version of the schema that this build reads and writes.
-const SCHEMA_VERSION: i32 = 1;
+const SCHEMA_VERSION: i32 = 2;
 
 /// What a claim is for.
 #[derive(Clone, Debug)]
@@ -40,6 +43,11 @@ impl Wanted {
     pub(crate) fn prints(&self) -> [Print; 2] {
         [self.bytes, self.fingerprint]
     }
+
+    /// Whether a stored fingerprint is this request's, by a rule that this handler has now.
+    pub(crate) fn is(&self, fingerprint: &[u8]) -> bool {
+        self.prints().iter().any(|print| print.to_bytes() == fingerprint)
+    }
 }
 
 /// What a look at a key found, inside the transaction that asked.
@@ -48,6 +56,8 @@ pub enum Look<Token> {
     Claimed(Token),
     /// There is a record that has not expired.
     Completed(Record),
+    /// There is a record in progress: an attempt whose effects live elsewhere holds the key, dead or alive.
+    Held(Held),
     /// Another transaction that is still open holds the key.
     Running(Twin),
     /// The look came too early or too late: look again.
@@ -74,12 +84,23 @@ impl Twin {
     }
 }
 
+/// What a transaction is opened for.
+#[derive(Clone, Copy, Debug)]
+pub enum Opening<'o> {
+    /// To claim a key, and to run a handler's body in.
+    Claim(&'o Wanted),
+    /// To complete an attempt that holds its key by a lease.
+    Complete(&'o Holder),
+    /// To run a body without a key.
+    Nothing,
+}
+
 /// What became of the write of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// It stands in the claim's transaction.
+    /// It stands, in the transaction if there is one.
     Yes,
-    /// Another transaction's record is there already.
+    /// Another's record is there already, or another has taken the lease.
     Lost,
     /// The claim's transaction is no longer the open one: the handler ended it.
     Ended,
@@ -106,7 +127,7 @@ pub enum Fault {
     label = "not a supported database",
     note = "enable the feature `postgres` or `sqlite` of idem-runtime, the one of this database"
 )]
-pub trait Backend: Database + Sized {
+pub trait Backend: Leases {
     /// Tells whether the transaction at the end of a claim is the one it began in.
     #[doc(hidden)]
     type Token: Send + Sync + 'static;
@@ -117,26 +138,22 @@ pub trait Backend: Database + Sized {
     fn glance(
         _: &mut Self::Connection,
         _: &Wanted,
-    ) -> impl Future<Output = Result<Option<Record>, sqlx::Error>> + Send {
+    ) -> impl Future<Output = Result<Option<Look<Self::Token>>, sqlx::Error>> + Send {
         std::future::ready(Ok(None))
     }
 
-    /// What opens a transaction, and does what must come before the claim's first look. sqlx counts a transaction as open
-    /// only if all of this succeeded: nothing that can fail may come after the BEGIN in it, or the connection would stay
-    /// inside a transaction that nobody ends.
+    /// What opens a transaction, and does what must come before the claim's first look. Leaves a savepoint: the handler's
+    /// writes are undone to it. sqlx counts a transaction as open only if all of this succeeded: nothing that can fail may
+    /// come after the BEGIN in it, or the connection would stay inside a transaction that nobody ends.
     #[doc(hidden)]
-    fn begin(isolation: Option<Isolation>, wanted: Option<&Wanted>) -> SqlStr;
+    fn begin(isolation: Option<Isolation>, opening: Opening<'_>) -> SqlStr;
 
-    /// Takes the key, or tells who has it. Leaves a savepoint: the handler's writes are undone to it.
+    /// Takes the key, or tells who has it.
     #[doc(hidden)]
     fn claim(
         connection: &mut Self::Connection,
         wanted: &Wanted,
     ) -> impl Future<Output = Result<Look<Self::Token>, sqlx::Error>> + Send;
-
-    /// Leaves the savepoint of a claim, where no key is claimed.
-    #[doc(hidden)]
-    fn mark(connection: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Undoes all that the handler wrote, and keeps the claim.
     #[doc(hidden)]
@@ -187,6 +204,11 @@ fn expect_version(found: Option<i32>) -> Result<(), Error> {
         Some(found) => Err(Error::SchemaVersion { found, expected: SCHEMA_VERSION }),
         None => Err(Error::SchemaMissing),
     }
+}
+
+/// A length of time that a database counted; none where it is over.
+fn milliseconds(counted: i64) -> Duration {
+    Duration::from_millis(u64::try_from(counted).unwrap_or(0))
 }
 
 /// What a statement's error says of its transaction, whatever the database: handlers' errors do not tell which it was.

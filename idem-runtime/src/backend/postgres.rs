@@ -9,20 +9,33 @@ use sqlx::{
     postgres::{PgDatabaseError, PgRow, PgSeverity},
 };
 
-use super::{Backend, Fault, Look, Twin, Wanted, Written, asks_for_another_run, expect_version};
+use super::{
+    Backend, Fault, Held, Look, Opening, Twin, Wanted, Written, asks_for_another_run, expect_version, milliseconds,
+};
 use crate::{digest::Digest, error::Error, fingerprint::Print, policy::Isolation, record::Record};
 
-const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/postgres/0001_records.sql")];
+mod leases;
+
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../../migrations/postgres/0001_records.sql"),
+    include_str!("../../migrations/postgres/0002_leases.sql"),
+];
+
+/// How many of the migrations have been made. None is made again: even where it changes nothing, it waits for every open
+/// transaction of every handler, and new ones wait behind it.
+const MIGRATED: &str = "\
+    SELECT CASE WHEN to_regclass('idem_schema') IS NULL OR to_regclass('idem_records') IS NULL THEN 0 \
+                WHEN to_regclass('idem_records_in_progress') IS NULL THEN 1 \
+                ELSE 2 END";
 
 /// Serializes migrations of several processes: the number is "idem" in ASCII.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(1768187245)";
 
-const SAVEPOINT: &str = "SAVEPOINT idem_claim";
-
 /// A statement of its own after the locks: its snapshot is younger than they are, and cannot miss a record that was
 /// committed just before the key's lock was free.
 const LOOK: &str = "\
-    SELECT r.fingerprint, r.format, r.status, r.headers, r.body, \
+    SELECT r.fingerprint, r.format, r.status, r.headers, r.body, r.attempt IS NOT NULL AS held, \
+           (extract(epoch FROM r.lease_until - clock_timestamp()) * 1000)::bigint AS remaining, \
            pg_current_xact_id_if_assigned()::text || ' ' || 'idem_records'::regclass::oid::text AS token, \
            current_setting('transaction_read_only') = 'on' AS read_only, \
            current_setting('transaction_isolation') <> 'read committed' AS strict, \
@@ -94,17 +107,19 @@ pub struct Token(String);
 impl Backend for Postgres {
     type Token = Token;
 
-    fn begin(isolation: Option<Isolation>, wanted: Option<&Wanted>) -> SqlStr {
-        match wanted {
-            Some(wanted) => AssertSqlSafe(begin_with_locks(isolation, &Locks::of(wanted))).into_sql_str(),
-            None => begin(isolation).into_sql_str(),
-        }
+    fn begin(isolation: Option<Isolation>, opening: Opening<'_>) -> SqlStr {
+        let before = match opening {
+            Opening::Claim(wanted) => Locks::of(wanted).take(),
+            Opening::Complete(holder) => leases::mark(holder),
+            Opening::Nothing => String::new(),
+        };
+        AssertSqlSafe(format!("{}{before}BEGIN; SAVEPOINT idem_claim", level(isolation))).into_sql_str()
     }
 
     async fn claim(connection: &mut PgConnection, wanted: &Wanted) -> Result<Look<Token>, sqlx::Error> {
         let row = sqlx::query(LOOK).bind(wanted.id.as_bytes()).fetch_one(&mut *connection).await?;
-        if let Some(fingerprint) = row.try_get("fingerprint")? {
-            return completed(&row, fingerprint);
+        if let Some(found) = found(&row)? {
+            return Ok(found);
         }
         if row.try_get("read_only")? {
             return Ok(Look::ReadOnly);
@@ -119,10 +134,6 @@ impl Backend for Postgres {
             sqlx::query(REACH_PAST_SNAPSHOT).bind(wanted.id.as_bytes()).execute(connection).await?;
         }
         Ok(Look::Claimed(Token(token)))
-    }
-
-    async fn mark(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-        connection.execute(SAVEPOINT).await.map(drop)
     }
 
     async fn rewind(connection: &mut PgConnection) -> Result<Written, sqlx::Error> {
@@ -202,7 +213,8 @@ impl Backend for Postgres {
     async fn migrate(pool: &PgPool) -> Result<(), sqlx::Error> {
         let mut transaction = pool.begin().await?;
         transaction.execute(MIGRATION_LOCK).await?;
-        for migration in MIGRATIONS {
+        let made: i32 = sqlx::query_scalar(MIGRATED).fetch_one(&mut *transaction).await?;
+        for migration in MIGRATIONS.iter().copied().skip(usize::try_from(made).unwrap_or(0)) {
             transaction.execute(sqlx::raw_sql(migration)).await?;
         }
         transaction.commit().await
@@ -227,49 +239,29 @@ async fn to_savepoint(connection: &mut PgConnection, statement: &'static str) ->
     }
 }
 
-/// Takes the locks, opens the transaction and leaves the savepoint: one message, so that the locks cost no round trip.
-/// Only the simple protocol carries more than one statement, and it binds nothing: what is formatted in are integers.
-///
-/// Every attempt holds its locks until its transaction ends. The request locks are shared and taken first, so whoever
-/// finds the key lock taken can read in `pg_locks` which request its holder runs. An attempt that gets the key lock is
-/// given a transaction identifier, which tells `LOOK` so, and at the end that the transaction is still the same.
-///
-/// The locks come before BEGIN, which takes what stands before it in the message into its transaction: should they fail
-/// (no lock memory, a cancelled statement), no transaction has been opened, of which sqlx would not know. The savepoint
-/// comes after them, because rolling back to it must not give them up.
-fn begin_with_locks(isolation: Option<Isolation>, locks: &Locks) -> String {
-    let Locks { key, requests: [bytes, fingerprint] } = locks;
-    let level = match isolation {
+/// The isolation level of the transaction that the message around it opens.
+fn level(isolation: Option<Isolation>) -> &'static str {
+    match isolation {
         None => "",
         Some(Isolation::ReadCommitted) => "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; ",
         Some(Isolation::RepeatableRead) => "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; ",
         Some(Isolation::Serializable) => "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; ",
-    };
-    format!(
-        "{level}SELECT pg_advisory_xact_lock_shared({bytes}), pg_advisory_xact_lock_shared({fingerprint}), \
-                CASE WHEN current_setting('transaction_read_only') = 'off' AND pg_try_advisory_xact_lock({key}) \
-                     THEN pg_current_xact_id() END; \
-         BEGIN; {SAVEPOINT}"
-    )
-}
-
-fn begin(isolation: Option<Isolation>) -> &'static str {
-    match isolation {
-        None => "BEGIN",
-        Some(Isolation::ReadCommitted) => "BEGIN ISOLATION LEVEL READ COMMITTED",
-        Some(Isolation::RepeatableRead) => "BEGIN ISOLATION LEVEL REPEATABLE READ",
-        Some(Isolation::Serializable) => "BEGIN ISOLATION LEVEL SERIALIZABLE",
     }
 }
 
-fn completed(row: &PgRow, fingerprint: Vec<u8>) -> Result<Look<Token>, sqlx::Error> {
-    Ok(Look::Completed(Record {
+/// The record that a look found, completed or in progress.
+fn found<Token>(row: &PgRow) -> Result<Option<Look<Token>>, sqlx::Error> {
+    let Some(fingerprint) = row.try_get("fingerprint")? else { return Ok(None) };
+    if row.try_get("held")? {
+        return Ok(Some(Look::Held(Held { fingerprint, remaining: milliseconds(row.try_get("remaining")?) })));
+    }
+    Ok(Some(Look::Completed(Record {
         fingerprint,
         format: row.try_get("format")?,
         status: row.try_get("status")?,
         headers: row.try_get("headers")?,
         body: row.try_get::<Vec<u8>, _>("body")?.into(),
-    }))
+    })))
 }
 
 async fn holder(connection: &mut PgConnection, locks: &Locks) -> Result<Look<Token>, sqlx::Error> {
@@ -293,6 +285,25 @@ impl Locks {
     fn of(wanted: &Wanted) -> Self {
         let request = |print: Print| number(&Digest::of("request", [wanted.id.as_bytes(), &print.to_bytes()]));
         Self { key: number(&wanted.id), requests: wanted.prints().map(request) }
+    }
+
+    /// What takes the locks, in the message that opens the transaction, so that they cost no round trip. Only the simple
+    /// protocol carries more than one statement, and it binds nothing: what is formatted in are integers.
+    ///
+    /// Every attempt holds its locks until its transaction ends. The request locks are shared and taken first, so whoever
+    /// finds the key lock taken can read in `pg_locks` which request its holder runs. An attempt that gets the key lock is
+    /// given a transaction identifier, which tells `LOOK` so, and at the end that the transaction is still the same.
+    ///
+    /// The locks come before BEGIN, which takes what stands before it in the message into its transaction: should they
+    /// fail (no lock memory, a cancelled statement), no transaction has been opened, of which sqlx would not know. The
+    /// savepoint comes after them, because rolling back to it must not give them up.
+    fn take(&self) -> String {
+        let Self { key, requests: [bytes, fingerprint] } = self;
+        format!(
+            "SELECT pg_advisory_xact_lock_shared({bytes}), pg_advisory_xact_lock_shared({fingerprint}), \
+                    CASE WHEN current_setting('transaction_read_only') = 'off' AND pg_try_advisory_xact_lock({key}) \
+                         THEN pg_current_xact_id() END; "
+        )
     }
 }
 

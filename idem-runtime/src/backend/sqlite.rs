@@ -9,22 +9,40 @@ use sqlx::{
 
 use sqlx_core::transaction::TransactionManager;
 
-use super::{Backend, Fault, Look, Wanted, Written, expect_version};
+use super::{Backend, Fault, Held, Look, Opening, Wanted, Written, expect_version, milliseconds};
 use crate::{error::Error, policy::Isolation, record::Record};
+
+mod leases;
 
 type Manager = <Sqlite as Database>::TransactionManager;
 
-const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/sqlite/0001_records.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("../../migrations/sqlite/0001_records.sql"), include_str!("../../migrations/sqlite/0002_leases.sql")];
+
+/// How many of the migrations have been made.
+const MIGRATED: &str = "\
+    SELECT count(*) FROM sqlite_schema \
+     WHERE (type = 'table' AND name = 'idem_records') OR (type = 'index' AND name = 'idem_records_in_progress')";
 
 /// The write lock at once: a transaction that reads first and writes later can find that it may not.
-const BEGIN: &str = "BEGIN IMMEDIATE";
+const BEGIN: &str = "BEGIN IMMEDIATE; SAVEPOINT idem_claim";
 
-const SAVEPOINT: &str = "SAVEPOINT idem_claim";
+/// The database's clock, in milliseconds since 1970.
+macro_rules! now {
+    () => {
+        "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+    };
+}
+use now;
 
 macro_rules! look {
     () => {
-        "SELECT fingerprint, format, status, headers, body FROM idem_records \
-          WHERE id = ?1 AND expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+        concat!(
+            "SELECT fingerprint, format, status, headers, body, attempt IS NOT NULL AS held, lease_until - ",
+            now!(),
+            " AS remaining FROM idem_records WHERE id = ?1 AND expires_at > ",
+            now!()
+        )
     };
 }
 
@@ -32,32 +50,36 @@ const LOOK: &str = look!();
 
 /// Where nothing can be written, the look fails: it begins with a write, of no row, because BEGIN IMMEDIATE succeeds on
 /// a file that is read-only.
-const LOOK_TO_WRITE: &str = concat!("SAVEPOINT idem_claim; DELETE FROM idem_records WHERE false; ", look!());
+const LOOK_TO_WRITE: &str = concat!("DELETE FROM idem_records WHERE false; ", look!());
 
 const REWIND: &str = "ROLLBACK TO idem_claim";
 const VERIFY: &str = "RELEASE idem_claim";
 
 /// The savepoint is released here because only its own transaction has it: after the handler's COMMIT it is gone.
 /// What was written is read off the returned row, because SQLite counts changes across the two statements.
-const RECORD: &str = "\
+const RECORD: &str = concat!(
+    "\
     RELEASE idem_claim; \
     INSERT INTO idem_records AS r \
         (id, operation, fingerprint, format, status, headers, body, created_at, expires_at) \
     SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, clock.now, clock.now + ?8 * 1000 \
-      FROM (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now) AS clock \
+      FROM (SELECT ",
+    now!(),
+    " AS now) AS clock \
      WHERE true \
     ON CONFLICT (id) DO UPDATE SET \
         operation = excluded.operation, fingerprint = excluded.fingerprint, format = excluded.format, \
         status = excluded.status, headers = excluded.headers, body = excluded.body, \
         created_at = excluded.created_at, expires_at = excluded.expires_at \
      WHERE r.expires_at <= excluded.created_at \
-    RETURNING true";
+    RETURNING true"
+);
 
-const PRUNE: &str = "\
-    DELETE FROM idem_records WHERE id IN ( \
-        SELECT id FROM idem_records \
-         WHERE expires_at <= CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) \
-         ORDER BY expires_at LIMIT ?1)";
+const PRUNE: &str = concat!(
+    "DELETE FROM idem_records WHERE id IN (SELECT id FROM idem_records WHERE expires_at <= ",
+    now!(),
+    " ORDER BY expires_at LIMIT ?1)"
+);
 
 const HAS_SCHEMA: &str = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'idem_schema'";
 
@@ -82,20 +104,16 @@ impl Backend for Sqlite {
     type Token = ();
 
     /// Readers do not wait for the writer (in WAL mode), so a retry need not wait for another key's slow handler.
-    async fn glance(connection: &mut SqliteConnection, wanted: &Wanted) -> Result<Option<Record>, sqlx::Error> {
+    async fn glance(connection: &mut SqliteConnection, wanted: &Wanted) -> Result<Option<Look<()>>, sqlx::Error> {
         look(connection, LOOK, wanted).await
     }
 
-    fn begin(_: Option<Isolation>, _: Option<&Wanted>) -> SqlStr {
+    fn begin(_: Option<Isolation>, _: Opening<'_>) -> SqlStr {
         BEGIN.into_sql_str()
     }
 
     async fn claim(connection: &mut SqliteConnection, wanted: &Wanted) -> Result<Look<()>, sqlx::Error> {
-        Ok(look(connection, LOOK_TO_WRITE, wanted).await?.map_or(Look::Claimed(()), Look::Completed))
-    }
-
-    async fn mark(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-        connection.execute(SAVEPOINT).await.map(drop)
+        Ok(look(connection, LOOK_TO_WRITE, wanted).await?.unwrap_or(Look::Claimed(())))
     }
 
     async fn rewind(connection: &mut SqliteConnection) -> Result<Written, sqlx::Error> {
@@ -126,9 +144,7 @@ impl Backend for Sqlite {
         match written {
             Ok(Some(_)) => Ok(Written::Yes),
             Ok(None) => Ok(Written::Lost),
-            // There is no savepoint to release. (The insert's own statement was checked by the look on the same table.)
-            Err(error) if primary(&error) == Some(SQLITE_ERROR) => Ok(Written::Ended),
-            Err(error) => Err(error),
+            Err(error) => no_savepoint(error),
         }
     }
 
@@ -170,7 +186,8 @@ impl Backend for Sqlite {
 
     async fn migrate(pool: &SqlitePool) -> Result<(), sqlx::Error> {
         let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await?;
-        for migration in MIGRATIONS {
+        let made: i64 = sqlx::query_scalar(MIGRATED).fetch_one(&mut *transaction).await?;
+        for migration in MIGRATIONS.iter().copied().skip(usize::try_from(made).unwrap_or(0)) {
             transaction.execute(sqlx::raw_sql(migration)).await?;
         }
         transaction.commit().await
@@ -187,29 +204,37 @@ impl Backend for Sqlite {
 async fn to_savepoint(connection: &mut SqliteConnection, statement: &'static str) -> Result<Written, sqlx::Error> {
     match connection.execute(statement).await {
         Ok(_) => Ok(Written::Yes),
-        // The statement is well-formed, so its plain error says that there is no such savepoint.
-        Err(error) if primary(&error) == Some(SQLITE_ERROR) => Ok(Written::Ended),
-        Err(error) => Err(error),
+        Err(error) => no_savepoint(error),
     }
+}
+
+/// Our statements are well-formed, and the look has met the table: a plain error says that the savepoint is gone.
+fn no_savepoint(error: sqlx::Error) -> Result<Written, sqlx::Error> {
+    if primary(&error) == Some(SQLITE_ERROR) { Ok(Written::Ended) } else { Err(error) }
 }
 
 async fn look(
     connection: &mut SqliteConnection,
     statement: &'static str,
     wanted: &Wanted,
-) -> Result<Option<Record>, sqlx::Error> {
+) -> Result<Option<Look<()>>, sqlx::Error> {
     let row = sqlx::query(statement).bind(wanted.id.as_bytes()).fetch_optional(connection).await?;
-    row.as_ref().map(record).transpose()
+    row.as_ref().map(found).transpose()
 }
 
-fn record(row: &SqliteRow) -> Result<Record, sqlx::Error> {
-    Ok(Record {
-        fingerprint: row.try_get("fingerprint")?,
+/// The record that a look found, completed or in progress.
+fn found(row: &SqliteRow) -> Result<Look<()>, sqlx::Error> {
+    let fingerprint = row.try_get("fingerprint")?;
+    if row.try_get("held")? {
+        return Ok(Look::Held(Held { fingerprint, remaining: milliseconds(row.try_get("remaining")?) }));
+    }
+    Ok(Look::Completed(Record {
+        fingerprint,
         format: row.try_get("format")?,
         status: row.try_get("status")?,
         headers: row.try_get("headers")?,
         body: row.try_get::<Vec<u8>, _>("body")?.into(),
-    })
+    }))
 }
 
 /// Whether a statement failed in a way after which SQLite may have rolled back its whole transaction:

@@ -14,7 +14,7 @@ use crate::{
 
 /// What is to become of the handler's writes when its answer is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Writes {
+pub enum Writes {
     /// They commit with the record.
     Keep,
     /// They are undone, the record alone commits.
@@ -23,7 +23,7 @@ pub(crate) enum Writes {
 
 /// Why a transaction did not end as asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unsettled {
+pub enum Unsettled {
     /// Rolled back; the whole transaction may be run again.
     Again,
     /// Rolled back: the database refused the transaction.
@@ -91,7 +91,7 @@ impl<Db: Backend> Open<Db> {
 }
 
 /// A transaction just before its end.
-enum Prepared<Db: Backend> {
+pub(super) enum Prepared<Db: Backend> {
     /// All is written; only COMMIT is left.
     Commit(Transaction<'static, Db>),
     /// It has ended already.
@@ -99,7 +99,7 @@ enum Prepared<Db: Backend> {
 }
 
 /// Takes the last steps of a transaction. COMMIT is a step of its own, since only its answer can be lost for good.
-async fn settle<Db: Backend>(
+pub(super) async fn settle<Db: Backend>(
     patience: Duration,
     preparing: impl Future<Output = Prepared<Db>> + Send + 'static,
 ) -> Result<(), Unsettled> {
@@ -111,7 +111,7 @@ async fn settle<Db: Backend>(
 }
 
 /// Goes on to COMMIT if all is written and still in the transaction that was opened; gives up everything else.
-async fn to_commit<Db: Backend>(
+pub(super) async fn to_commit<Db: Backend>(
     transaction: Transaction<'static, Db>,
     written: Result<Written, sqlx::Error>,
 ) -> Prepared<Db> {
@@ -121,7 +121,7 @@ async fn to_commit<Db: Backend>(
     }
 }
 
-async fn free<Db: Backend>(mut transaction: Transaction<'static, Db>) -> Prepared<Db> {
+pub(super) async fn free<Db: Backend>(mut transaction: Transaction<'static, Db>) -> Prepared<Db> {
     Prepared::Over(match Db::rewind(&mut transaction).await {
         Ok(Written::Yes) if is_outermost(&transaction) => {
             roll_back(transaction).await;

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::Refusal;
 use crate::{backend::Wanted, policy::InProgress, running::Running};
 
 /// Until the next look while a twin runs in another process: doubled each time, up to the longest.
 const POLL_FIRST: Duration = Duration::from_millis(25);
 const POLL_LONGEST: Duration = Duration::from_millis(400);
+
+/// There is no time left to wait.
+pub(super) struct TimeIsUp;
 
 /// The waiting of a request for its twin.
 pub(super) enum Waiting {
@@ -29,11 +31,11 @@ impl Waiting {
     }
 
     /// Waits until another look makes sense; an error once the time is up.
-    pub(super) async fn next(&mut self, running: &Running, wanted: &Wanted) -> Result<(), Refusal> {
-        let Self::Until { deadline, poll } = self else { return Err(Refusal::InProgress) };
+    pub(super) async fn next(&mut self, running: &Running, wanted: &Wanted) -> Result<(), TimeIsUp> {
+        let Self::Until { deadline, poll } = self else { return Err(TimeIsUp) };
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Refusal::InProgress);
+            return Err(TimeIsUp);
         }
         if running.has(wanted) {
             // Out of time or not, the next look tells.

@@ -7,19 +7,20 @@ use axum::response::Response;
 use tokio::time::sleep;
 
 use crate::{
-    backend::{Backend, Wanted},
+    backend::Wanted,
     call::Extracted,
     digest::Digest,
-    engine::{Engine, Refusal},
+    effects::{Asked, Effects},
+    engine::Refusal,
     fingerprint::Comparison,
     key::{Key, KeyError},
     observe::{Answer, answered},
     policy::{Handler, InProgress, KeyPresence, Policy, ScopeRule},
-    problem::Code,
+    problem::{Code, Problem},
     record::Unreadable,
     response::replay,
     scope::ScopeId,
-    settle::{Claim, Held, Next},
+    settle::{Claim, Next},
 };
 
 /// How many attempts a request gets, when its transactions lose against others.
@@ -33,19 +34,19 @@ const PAUSE: Duration = Duration::from_millis(10);
 const OWN_LOCKS: Duration = Duration::from_millis(200);
 
 /// The attempts at one request: one, or a few if their transactions lose against others.
-pub struct Attempts<Db: Backend, T> {
+pub struct Attempts<E: Effects, T> {
     arguments: Option<T>,
-    request: Extracted<Db, T>,
+    request: Extracted<E::Db, T>,
     handler: &'static Handler,
     policy: Policy,
     scope: ScopeId,
     begun: u32,
 }
 
-impl<Db: Backend, T: Send + 'static> Attempts<Db, T> {
+impl<E: Effects, T: Send + 'static> Attempts<E, T> {
     pub(crate) fn new(
         arguments: T,
-        request: Extracted<Db, T>,
+        request: Extracted<E::Db, T>,
         handler: &'static Handler,
         policy: Policy,
         scope: ScopeId,
@@ -57,7 +58,7 @@ impl<Db: Backend, T: Send + 'static> Attempts<Db, T> {
     ///
     /// # Errors
     /// The answer to send instead of executing it.
-    pub async fn claim(&mut self) -> Result<(Claim<Db>, T), Response> {
+    pub async fn claim(&mut self) -> Result<(Claim<E>, T), Response> {
         let arguments = match self.arguments.take() {
             Some(arguments) => arguments,
             // What it rejects now it has let pass before: that is no answer to the request.
@@ -72,10 +73,14 @@ impl<Db: Backend, T: Send + 'static> Attempts<Db, T> {
         }
         self.begun += 1;
         let wanted = self.wanted().map_err(|code| self.problem(code))?;
-        let held = match &wanted {
-            Some(wanted) => self.engine().claim(wanted, self.policy.isolation, in_progress).await.map(Held::Key),
-            None => self.engine().open(self.policy.isolation).await.map(Held::Nothing),
+        let asked = Asked {
+            idempotency: &self.request.idempotency,
+            handler: self.handler,
+            policy: self.policy,
+            in_progress,
+            request: self.handler.stores_request().then(|| self.request.stored()),
         };
+        let held = E::claim(asked, wanted.as_ref()).await;
         let claim = Claim {
             held: held.map_err(|refusal| self.refused(refusal, wanted.as_ref()))?,
             idempotency: self.request.idempotency.clone(),
@@ -85,10 +90,6 @@ impl<Db: Backend, T: Send + 'static> Attempts<Db, T> {
             since: self.request.since,
         };
         Ok((claim, arguments))
-    }
-
-    fn engine(&self) -> &Engine<Db> {
-        &self.request.idempotency.app.engine
     }
 
     /// The claim to make, if the request is to be protected.
@@ -126,23 +127,23 @@ impl<Db: Backend, T: Send + 'static> Attempts<Db, T> {
 
     fn refused(&self, refusal: Refusal, wanted: Option<&Wanted>) -> Response {
         match refusal {
-            Refusal::Completed(record) => {
-                let comparison = wanted.map_or(Comparison::Unknown, |wanted| {
-                    self.request.subject().compare(wanted.fingerprint, &record.fingerprint, self.policy.fingerprint)
-                });
-                match comparison {
-                    Comparison::Other => self.problem(Code::KeyReuse),
-                    Comparison::Unknown => self.unreadable(Unreadable::Fingerprint),
-                    Comparison::Same => match replay(record, self.policy.set_cookie) {
-                        Ok(response) => {
-                            answered(self.handler.operation, Answer::Replayed, self.request.since);
-                            response
-                        }
-                        Err(unreadable) => self.unreadable(unreadable),
-                    },
-                }
-            }
-            Refusal::InProgress => self.problem(Code::InProgress),
+            Refusal::Completed(record) => match self.compared(wanted, &record.fingerprint) {
+                Comparison::Other => self.problem(Code::KeyReuse),
+                Comparison::Unknown => self.unreadable(Unreadable::Fingerprint),
+                Comparison::Same => match replay(record, self.policy.set_cookie) {
+                    Ok(response) => {
+                        answered(self.handler.operation, Answer::Replayed, self.request.since);
+                        response
+                    }
+                    Err(unreadable) => self.unreadable(unreadable),
+                },
+            },
+            Refusal::Held(held) => match self.compared(wanted, &held.fingerprint) {
+                Comparison::Other => self.problem(Code::KeyReuse),
+                Comparison::Unknown => self.unreadable(Unreadable::Fingerprint),
+                Comparison::Same => self.in_progress(Some(held.remaining)),
+            },
+            Refusal::InProgress(remaining) => self.in_progress(remaining),
             Refusal::Mismatch => self.problem(Code::KeyReuse),
             Refusal::Unavailable => self.problem(Code::StoreUnavailable),
             Refusal::Schema => self.problem(Code::Schema),
@@ -150,9 +151,20 @@ impl<Db: Backend, T: Send + 'static> Attempts<Db, T> {
         }
     }
 
+    fn compared(&self, wanted: Option<&Wanted>, stored: &[u8]) -> Comparison {
+        wanted.map_or(Comparison::Unknown, |wanted| {
+            self.request.subject().compare(wanted.fingerprint, stored, self.policy.fingerprint)
+        })
+    }
+
     fn unreadable(&self, why: Unreadable) -> Response {
         tracing::error!(error = &why as &dyn StdError, "a stored response cannot be replayed");
         self.problem(Code::RecordUnreadable)
+    }
+
+    fn in_progress(&self, remaining: Option<Duration>) -> Response {
+        answered(self.handler.operation, Answer::Problem(Code::InProgress), self.request.since);
+        self.request.idempotency.app.answer(Problem::in_progress(remaining))
     }
 
     fn problem(&self, code: Code) -> Response {

@@ -1,0 +1,191 @@
+//! What the engine asks of a database for effects that live elsewhere: keys held in progress by a lease, not by a lock.
+//! Every write after the claim demands the attempt's identifier: whoever has lost the lease writes nothing.
+
+use std::{fmt, future::Future, time::Duration};
+
+use sqlx::{Database, Pool};
+
+use super::{Look, Wanted, Written};
+use crate::{digest::Digest, record::Record};
+
+/// Tells one attempt's lease from every other's, also from a later one of the same key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct AttemptId([u8; 16]);
+
+impl AttemptId {
+    /// An identifier that no other attempt has.
+    pub(crate) fn random() -> Result<Self, getrandom::Error> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for AttemptId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AttemptId(..)")
+    }
+}
+
+/// Which record an attempt holds, and as whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Holder {
+    pub(crate) id: Digest,
+    pub(crate) attempt: AttemptId,
+}
+
+/// A lease to take.
+#[derive(Clone, Debug)]
+pub struct ToLease {
+    pub(crate) wanted: Wanted,
+    pub(crate) attempt: AttemptId,
+    pub(crate) length: Duration,
+    /// The request, encoded, where the handler stores it.
+    pub(crate) request: Option<Vec<u8>>,
+}
+
+impl ToLease {
+    pub(crate) fn holder(&self) -> Holder {
+        Holder { id: self.wanted.id, attempt: self.attempt }
+    }
+}
+
+/// A record in progress, as a request meets it.
+#[derive(Clone, Debug)]
+pub struct Held {
+    pub(crate) fingerprint: Vec<u8>,
+    /// What is left of its lease, by the database's clock; zero if it has run out.
+    pub(crate) remaining: Duration,
+}
+
+/// Which dead attempts a sweep takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Take<'t> {
+    /// The one of this operation whose lease has run out longest ago, if it did before the sweep began.
+    Due {
+        operation: &'t str,
+        /// How long ago the sweep began: what it has postponed since is not due in it again.
+        since: Duration,
+        /// Only what was asked less often.
+        most_asks: u32,
+    },
+    /// This one, by hand, also while it waits to be asked again.
+    One(&'t Digest),
+}
+
+/// A dead attempt.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    pub(crate) id: Digest,
+    pub(crate) operation: String,
+    /// When the attempt began, in milliseconds since 1970 by the database's clock.
+    pub(crate) began: i64,
+    /// How often a reconciler was asked before.
+    pub(crate) asked: u32,
+    pub(crate) last_error: Option<String>,
+}
+
+/// A dead attempt whose record was taken from it.
+pub struct Taken {
+    pub(crate) listed: Listed,
+    /// As the handler stored it.
+    pub(crate) request: Option<Vec<u8>>,
+}
+
+/// The digest in a column.
+pub(super) fn digest(bytes: &[u8]) -> Result<Digest, sqlx::Error> {
+    Digest::from_slice(bytes).ok_or_else(|| sqlx::Error::Decode("a digest has 32 bytes".into()))
+}
+
+/// What a write of one record's row came to.
+pub(super) fn written(rows: u64) -> Written {
+    if rows == 1 { Written::Yes } else { Written::Lost }
+}
+
+/// How many attempts are dead at this moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Survey {
+    /// Of the operations asked for, and to be asked.
+    pub(crate) due: u64,
+    /// Of the operations asked for, but asked too often.
+    pub(crate) exhausted: u64,
+    /// Of other operations.
+    pub(crate) unattended: u64,
+}
+
+/// The leases of a database. Each but `take` is one statement, which commits by itself unless it is in a transaction.
+pub trait Leases: Database + Sized {
+    /// Takes the key for an attempt and commits that, or tells who has it; `Nothing` where only a look from inside a
+    /// transaction can tell. May be sent again if its answer was lost: an attempt meets its own record as claimed.
+    #[doc(hidden)]
+    fn lease(
+        connection: &mut Self::Connection,
+        wish: &ToLease,
+    ) -> impl Future<Output = Result<Look<()>, sqlx::Error>> + Send;
+
+    /// Lets the lease last this long from now on. `Lost` if it is another's, or the record is decided.
+    #[doc(hidden)]
+    fn renew(
+        connection: &mut Self::Connection,
+        holder: &Holder,
+        length: Duration,
+    ) -> impl Future<Output = Result<Written, sqlx::Error>> + Send;
+
+    /// Writes the record, alone.
+    #[doc(hidden)]
+    fn complete(
+        connection: &mut Self::Connection,
+        holder: &Holder,
+        record: Record,
+    ) -> impl Future<Output = Result<Written, sqlx::Error>> + Send;
+
+    /// Writes the record in the transaction that was opened to complete it.
+    #[doc(hidden)]
+    fn complete_within(
+        connection: &mut Self::Connection,
+        holder: &Holder,
+        record: Record,
+    ) -> impl Future<Output = Result<Written, sqlx::Error>> + Send;
+
+    /// Deletes the record in progress: the key is free.
+    #[doc(hidden)]
+    fn release(
+        connection: &mut Self::Connection,
+        holder: &Holder,
+    ) -> impl Future<Output = Result<Written, sqlx::Error>> + Send;
+
+    /// Leaves the record undecided, to be asked about again after a pause; `asked` is what the count of asks is set to.
+    #[doc(hidden)]
+    fn postpone(
+        connection: &mut Self::Connection,
+        holder: &Holder,
+        pause: Duration,
+        error: Option<&str>,
+        asked: Option<u32>,
+    ) -> impl Future<Output = Result<Written, sqlx::Error>> + Send;
+
+    /// Takes a dead attempt's record for another attempt, which is to decide it. Any number of nodes may take at once.
+    #[doc(hidden)]
+    fn take(
+        pool: &Pool<Self>,
+        take: Take<'_>,
+        attempt: AttemptId,
+        length: Duration,
+    ) -> impl Future<Output = Result<Option<Taken>, sqlx::Error>> + Send;
+
+    /// Counts the dead attempts.
+    #[doc(hidden)]
+    fn survey(
+        pool: &Pool<Self>,
+        operations: &[&str],
+        most_asks: u32,
+    ) -> impl Future<Output = Result<Survey, sqlx::Error>> + Send;
+
+    /// Lists up to `most` dead attempts, those first that began first.
+    #[doc(hidden)]
+    fn stalled(pool: &Pool<Self>, most: i64) -> impl Future<Output = Result<Vec<Listed>, sqlx::Error>> + Send;
+}

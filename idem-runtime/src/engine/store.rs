@@ -1,0 +1,82 @@
+//! The pool, and how long any step against it may take.
+//! A step is never dropped midway, and never waited for beyond that.
+
+use std::{future::Future, time::Duration};
+
+use sqlx::{Pool, Transaction, pool::PoolConnection};
+use tokio::time::timeout;
+
+use crate::{
+    backend::{Backend, Opening},
+    policy::Isolation,
+};
+
+/// A pool and its patience.
+pub(crate) struct Store<Db: Backend> {
+    pub(crate) pool: Pool<Db>,
+    /// The longest that any single step against the database may take.
+    pub(crate) patience: Duration,
+}
+
+impl<Db: Backend> Clone for Store<Db> {
+    fn clone(&self) -> Self {
+        Self { pool: self.pool.clone(), patience: self.patience }
+    }
+}
+
+impl<Db: Backend> Store<Db> {
+    /// A connection of the pool.
+    pub(crate) async fn connection(&self) -> Result<PoolConnection<Db>, sqlx::Error> {
+        // Dropping an acquire is safe, unlike dropping a statement: sqlx closes a connection that it had in hand.
+        if let Ok(acquired) = timeout(self.patience, self.pool.acquire()).await {
+            return acquired;
+        }
+        log_overdue(self.patience);
+        Err(sqlx::Error::PoolTimedOut)
+    }
+
+    /// Runs one step on a connection of its own.
+    pub(crate) async fn step<T, F>(&self, step: impl FnOnce(PoolConnection<Db>) -> F) -> Result<T, sqlx::Error>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, sqlx::Error>> + Send + 'static,
+    {
+        let connection = self.connection().await?;
+        bounded(self.patience, step(connection)).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
+    }
+
+    /// Opens a transaction.
+    pub(crate) async fn begin(
+        &self,
+        isolation: Option<Isolation>,
+        opening: Opening<'_>,
+    ) -> Result<Transaction<'static, Db>, sqlx::Error> {
+        let statement = Db::begin(isolation, opening);
+        self.step(|connection| Transaction::begin(connection, Some(statement))).await
+    }
+}
+
+/// Runs a step against the database to its end, and waits for it no longer than the limit.
+///
+/// A step is never dropped midway: sqlx would hand the connection on in whatever state it is (a dropped BEGIN leaves
+/// it inside a transaction). It finishes by itself, and a transaction that it returns to nobody is rolled back.
+pub(super) async fn bounded<T: Send + 'static>(
+    limit: Duration,
+    step: impl Future<Output = T> + Send + 'static,
+) -> Option<T> {
+    let mut step = Box::pin(step);
+    if let Ok(done) = timeout(limit, &mut step).await {
+        return Some(done);
+    }
+    log_overdue(limit);
+    tokio::spawn(step);
+    None
+}
+
+pub(super) fn log(error: &sqlx::Error) {
+    tracing::error!(error = error as &dyn std::error::Error, "the idempotency store failed");
+}
+
+pub(super) fn log_overdue(limit: Duration) {
+    tracing::error!(?limit, "the idempotency store did not answer in time");
+}
