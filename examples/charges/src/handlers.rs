@@ -97,6 +97,8 @@ impl App {
             .on("create_charge", ByKey(self.network.clone()))
             .on("create_legacy_charge", ByReference(self.network.clone()))
             .backoff(Duration::from_secs(1), Duration::from_mins(5))
+            // A look-up is quick. Whoever dies in the middle of one holds the record up for about as long.
+            .limit(Duration::from_secs(5))
     }
 }
 
