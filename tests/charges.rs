@@ -15,6 +15,8 @@ mod killed_sqlite;
 mod legacy;
 #[path = "charges/network.rs"]
 mod network;
+#[path = "charges/nodes.rs"]
+mod nodes;
 #[path = "charges/paused.rs"]
 mod paused;
 #[path = "charges/relay.rs"]

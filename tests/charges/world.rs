@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use crate::support::{
+    databases::{Postgres, Sqlite},
     http::{self, Connection, RawResponse},
     process::{Process, charges_command},
     soon,
@@ -212,6 +213,31 @@ fn listed(answer: &Value) -> Vec<Value> {
     let data = answer["data"].as_array().expect("a list").clone();
     assert_eq!(answer["count"], data.len());
     data
+}
+
+/// Waits until the lease of the one attempt in progress has run out.
+pub async fn postgres_lease_over(database: &Postgres) {
+    let over = "SELECT count(*) FROM idem_records WHERE attempt IS NOT NULL AND lease_until <= clock_timestamp()";
+    let mut connection = database.connect().await;
+    one("the lease to run out", async || sqlx::query_scalar(over).fetch_one(&mut connection).await.expect("a count"))
+        .await;
+}
+
+/// The same on SQLite, where times are milliseconds.
+pub async fn sqlite_lease_over(database: &Sqlite) {
+    let over = "SELECT count(*) FROM idem_records \
+                 WHERE attempt IS NOT NULL AND lease_until <= (julianday('now') - 2440587.5) * 86400000";
+    let pool = database.pool(1).await;
+    one("the lease to run out", async || sqlx::query_scalar(over).fetch_one(&pool).await.expect("a count")).await;
+}
+
+async fn one(what: &str, mut count: impl AsyncFnMut() -> i64) {
+    let wait = async {
+        while count().await != 1 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    soon(what, wait).await;
 }
 
 /// Who gave the answer after a crash.
