@@ -44,6 +44,13 @@ mod sqlite {
     pub const HALF_A_SECOND: &str = "UPDATE idem_records \
         SET lease_until = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + 500 WHERE attempt IS NOT NULL";
 
+    /// Leaves half a minute of every lease.
+    pub const HALF_A_MINUTE: &str = "UPDATE idem_records \
+        SET lease_until = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + 30000 WHERE attempt IS NOT NULL";
+
+    /// When the attempt began, in milliseconds since 1970.
+    pub const BEGAN: &str = "SELECT created_at FROM idem_records";
+
     /// Makes every attempt one of a year ago.
     pub const BEGAN_LONG_AGO: &str = "UPDATE idem_records SET created_at = created_at - 31536000000";
 
@@ -130,6 +137,13 @@ mod postgres {
     /// Leaves half a second of every lease.
     pub const HALF_A_SECOND: &str = "UPDATE idem_records \
         SET lease_until = clock_timestamp() + interval '500 ms' WHERE attempt IS NOT NULL";
+
+    /// Leaves half a minute of every lease.
+    pub const HALF_A_MINUTE: &str = "UPDATE idem_records \
+        SET lease_until = clock_timestamp() + interval '30 s' WHERE attempt IS NOT NULL";
+
+    /// When the attempt began, in milliseconds since 1970.
+    pub const BEGAN: &str = "SELECT (extract(epoch FROM created_at) * 1000)::bigint FROM idem_records";
 
     /// Makes every attempt one of a year ago.
     pub const BEGAN_LONG_AGO: &str = "UPDATE idem_records SET created_at = created_at - interval '1 year'";

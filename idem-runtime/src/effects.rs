@@ -197,21 +197,14 @@ async fn end_lease<Db: Backend>(
         Err(code) => code,
     };
     // What happened elsewhere stays: that its answer could not be stored is then the answer, to retries too.
-    let problem = idempotency.app.render(code, policy.mismatch);
-    let stored = match policy.on_server_error {
-        OnServerError::Reconcile => Err(code),
-        OnServerError::Store | OnServerError::Release => storable(problem, Vec::new(), policy).await,
-    };
-    match stored {
-        Ok((record, whole)) => {
-            let completed = lease.complete(transaction, Writes::Drop, record).await;
-            completed.map(|()| (whole.into_response(), Answer::Problem(code)))
-        }
-        Err(_) => {
-            let problem = idempotency.app.render(code, policy.mismatch);
-            lease.leave(transaction).await.map(|()| (problem, Answer::Problem(code)))
-        }
+    let problem = || idempotency.app.render(code, policy.mismatch);
+    if policy.on_server_error != OnServerError::Reconcile
+        && let Ok((record, whole)) = storable(problem(), Vec::new(), policy).await
+    {
+        let completed = lease.complete(transaction, Writes::Drop, record).await;
+        return completed.map(|()| (whole.into_response(), Answer::Problem(code)));
     }
+    lease.leave(transaction).await.map(|()| (problem(), Answer::Problem(code)))
 }
 
 /// A response as it is stored, and as it is sent.

@@ -1,2 +1,507 @@
 //! Recovery: dead attempts are decided once, by a reconciler or by hand, and whoever comes back too late changes nothing.
 //! Reconcilers stop at gates where two nodes are to meet; leases are ended by the test, in the database.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::State,
+    http::{StatusCode, header},
+    routing::post,
+};
+use futures_util::future::join_all;
+use idem_runtime::{Attempt, BoxError, Dead, Reconciler, Recovery, ResolveError, Settle, Swept, Verdict, idempotent};
+
+use super::{BEGAN, Db, LAPSE, REMAINING, app::*};
+use crate::support::{gate::Gate, http::RawResponse, soon};
+
+/// Calls the network, then stays at the gate; what it would answer after that nobody waits for in most tests.
+#[idempotent(scope = account, effects = external, store_request, operation = "create_charge", retention = "48h")]
+async fn charge(
+    State(app): State<App>,
+    account: Account,
+    attempt: &mut Attempt<Db>,
+    body: Bytes,
+) -> (StatusCode, &'static str) {
+    app.runs.begin();
+    if body != "before the call" {
+        app.network.charge(attempt.key("charge"));
+    }
+    app.gate.pass().await;
+    write(attempt.transaction().await.unwrap(), &account).await;
+    (StatusCode::CREATED, "by the attempt")
+}
+
+#[idempotent(scope = account, effects = external)]
+async fn other(State(app): State<App>, account: Account, attempt: &mut Attempt<Db>) -> StatusCode {
+    app.runs.begin();
+    app.network.charge(attempt.key("charge"));
+    app.gate.pass().await;
+    write(attempt.transaction().await.unwrap(), &account).await;
+    StatusCode::CREATED
+}
+
+fn routes() -> Router<App> {
+    Router::new().route("/charge", post(charge)).route("/other", post(other)).route("/pay", post(pay))
+}
+
+type Verdicts = dyn Fn(&Dead, &App) -> Result<Verdict, BoxError> + Send + Sync;
+
+/// Asks the network, writes the row that the handler would have written, and answers by a function of the test's own.
+struct Ask {
+    app: App,
+    gate: Option<Gate>,
+    verdict: Arc<Verdicts>,
+}
+
+impl Reconciler<Db> for Ask {
+    async fn reconcile(&self, dead: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
+        if let Some(gate) = &self.gate {
+            gate.pass().await;
+        }
+        write(attempt.transaction().await?, &Account("alice".to_owned())).await;
+        assert_eq!(attempt.operation(), dead.operation());
+        (self.verdict)(dead, &self.app)
+    }
+}
+
+/// Finds out by the step key.
+struct ByKey(App);
+
+impl Reconciler<Db> for ByKey {
+    async fn reconcile(&self, _: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
+        if !self.0.network.has(attempt.key("charge")) {
+            return Ok(Verdict::NeverExecuted);
+        }
+        write(attempt.transaction().await?, &Account("alice".to_owned())).await;
+        Ok(Verdict::completed((StatusCode::CREATED, "by the recovery")))
+    }
+}
+
+fn found() -> Verdict {
+    Verdict::completed((StatusCode::CREATED, "by the recovery"))
+}
+
+fn swept(change: impl FnOnce(&mut Swept)) -> Swept {
+    let mut swept = Swept::default();
+    change(&mut swept);
+    swept
+}
+
+impl Service {
+    /// A recovery that gives a verdict about `create_charge`.
+    fn recovery(
+        &self,
+        verdict: impl Fn(&Dead, &App) -> Result<Verdict, BoxError> + Send + Sync + 'static,
+    ) -> Recovery<Db> {
+        let ask = Ask { app: self.app.clone(), gate: None, verdict: Arc::new(verdict) };
+        self.app.idempotency.recovery().on("create_charge", ask)
+    }
+
+    /// A recovery whose reconciler stops at the gate.
+    fn gated(
+        &self,
+        gate: &Gate,
+        verdict: impl Fn(&Dead, &App) -> Result<Verdict, BoxError> + Send + Sync + 'static,
+    ) -> Recovery<Db> {
+        let ask = Ask { app: self.app.clone(), gate: Some(gate.clone()), verdict: Arc::new(verdict) };
+        self.app.idempotency.recovery().on("create_charge", ask)
+    }
+
+    /// Dead attempts: they called the network, and stay at the gate with a lease that has run out.
+    async fn dead(&self, path: &'static str, keys: &[&'static str]) -> Vec<tokio::task::JoinHandle<RawResponse>> {
+        let mut attempts = Vec::new();
+        for key in keys {
+            attempts.push(self.posting(path, key, "1"));
+            self.app.gate.entered().await;
+        }
+        self.execute(LAPSE).await;
+        attempts
+    }
+
+    async fn number(&self, sql: &'static str) -> i64 {
+        sqlx::query_scalar(sql).fetch_one(&self.pool).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_dead_attempt_is_completed_with_its_rows_and_retries_get_the_verdicts_answer() {
+    let service = Service::start(routes()).await;
+    let other = service.beside(routes()).await;
+    let _dead = service.dead("/charge", &["k"]).await;
+    assert_problem(&other.post("/charge", "k", "1").await, 409, "in-progress");
+    let recovery = other.app.idempotency.recovery().on("create_charge", ByKey(other.app.clone()));
+    assert_eq!(recovery.sweep().await.unwrap(), swept(|s| s.completed = 1));
+    let first = other.post("/charge", "k", "1").await;
+    assert_eq!(
+        (first.status, first.text(), first.header("idempotent-replayed")),
+        (201, "by the recovery", Some("true"))
+    );
+    assert_problem(&other.post("/charge", "k", "2").await, 422, "idempotency-key-reuse");
+    assert_eq!((service.counts().await, service.app.network.calls().len()), ((1, 1, 1), 1));
+    // It answers for as long as the handler's own retention says.
+    assert!((172_700..=172_900).contains(&service.number(super::RETENTION).await));
+    assert_eq!(recovery.sweep().await.unwrap(), Swept::default(), "decided once");
+}
+
+#[tokio::test]
+async fn a_dead_attempt_that_never_executed_frees_its_key() {
+    let service = Service::start(routes()).await;
+    let attempt = service.posting("/charge", "k", "before the call");
+    service.app.gate.entered().await;
+    service.execute(LAPSE).await;
+    let other = service.beside(routes()).await;
+    let recovery = other.app.idempotency.recovery().on("create_charge", ByKey(other.app.clone()));
+    assert_eq!(recovery.sweep().await.unwrap(), swept(|s| s.freed = 1));
+    assert_eq!(service.counts().await, (1, 0, 0));
+    service.app.gate.open();
+    assert_problem(&attempt.await.unwrap(), 503, "idempotency-outcome-unknown");
+    let retry = other.post("/charge", "k", "before the call").await;
+    assert_eq!((retry.status, retry.text()), (201, "by the attempt"));
+    assert_eq!(service.counts().await, (2, 1, 1));
+}
+
+#[tokio::test]
+async fn b62_an_attempt_that_comes_back_after_the_verdict_changes_nothing() {
+    let service = Service::start(routes()).await;
+    let attempts = service.dead("/charge", &["k"]).await;
+    let recovery = service.recovery(|_, _| Ok(found()));
+    assert_eq!(recovery.sweep().await.unwrap(), swept(|s| s.completed = 1));
+    service.app.gate.open();
+    for attempt in join_all(attempts).await {
+        assert_problem(&attempt.unwrap(), 503, "idempotency-outcome-unknown");
+    }
+    let replay = service.post("/charge", "k", "1").await;
+    assert_eq!((replay.text(), replay.header("idempotent-replayed")), ("by the recovery", Some("true")));
+    assert_eq!((service.counts().await, service.app.network.charges()), ((1, 1, 1), 1));
+}
+
+#[tokio::test]
+async fn b62_an_attempt_that_comes_back_before_the_verdict_is_given_loses_too() {
+    let service = Service::start(routes()).await;
+    let attempts = service.dead("/charge", &["k"]).await;
+    let gate = Gate::new();
+    let recovery = service.gated(&gate, |_, _| Ok(found()));
+    let sweeping = tokio::spawn(async move { recovery.sweep().await });
+    gate.entered().await;
+    // The record is the recovery's now: of two who decide, the database lets only one write.
+    service.app.gate.open();
+    for attempt in join_all(attempts).await {
+        assert_problem(&attempt.unwrap(), 503, "idempotency-outcome-unknown");
+    }
+    assert_eq!(service.counts().await, (1, 0, 1));
+    gate.open();
+    assert_eq!(sweeping.await.unwrap().unwrap(), swept(|s| s.completed = 1));
+    assert_eq!(service.post("/charge", "k", "1").await.text(), "by the recovery");
+    assert_eq!(service.counts().await, (1, 1, 1));
+}
+
+#[tokio::test]
+async fn b62_an_attempt_that_comes_back_before_anybody_asked_completes() {
+    let service = Service::start(routes()).await;
+    let attempts = service.dead("/charge", &["k"]).await;
+    service.app.gate.open();
+    for attempt in join_all(attempts).await {
+        assert_eq!(attempt.unwrap().text(), "by the attempt");
+    }
+    assert_eq!(service.recovery(|_, _| Ok(found())).sweep().await.unwrap(), Swept::default());
+    assert_eq!(service.counts().await, (1, 1, 1));
+}
+
+#[tokio::test]
+async fn b62_an_attempt_that_comes_back_after_an_unknown_verdict_has_lost_its_lease() {
+    let service = Service::start(routes()).await;
+    let attempts = service.dead("/charge", &["k"]).await;
+    assert_eq!(service.recovery(|_, _| Ok(Verdict::Unknown)).sweep().await.unwrap(), swept(|s| s.unknown = 1));
+    service.app.gate.open();
+    for attempt in join_all(attempts).await {
+        assert_problem(&attempt.unwrap(), 503, "idempotency-outcome-unknown");
+    }
+    assert_eq!(service.counts().await, (1, 0, 1), "neither row is there, and the key is not free");
+    service.execute(LAPSE).await;
+    assert_eq!(service.recovery(|_, _| Ok(found())).sweep().await.unwrap(), swept(|s| s.completed = 1));
+    assert_eq!(service.counts().await, (1, 1, 1));
+}
+
+#[tokio::test]
+async fn two_nodes_that_sweep_at_once_decide_each_record_once() {
+    let service = Service::start(routes()).await;
+    let other = service.beside(routes()).await;
+    let keys = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    let _dead = service.dead("/charge", &keys).await;
+    let sweeps = [&service, &other].map(|node| {
+        let recovery = node.recovery(|_, app| {
+            app.runs.begin();
+            Ok(found())
+        });
+        tokio::spawn(async move { recovery.sweep().await.unwrap() })
+    });
+    let swept = join_all(sweeps).await.into_iter().map(Result::unwrap).map(|swept| swept.completed).sum::<u64>();
+    assert_eq!(swept, 10);
+    assert_eq!(service.counts().await, (20, 10, 10), "ten attempts, ten questions, ten rows");
+}
+
+#[tokio::test]
+async fn a_reconciler_is_told_what_is_known() {
+    let service = Service::start(routes()).await;
+    let _dead = service.dead("/charge", &["k"]).await;
+    let began = service.number(BEGAN).await;
+    for asked in 0..3 {
+        let recovery = service.recovery(move |dead, app| {
+            assert_eq!((dead.operation(), dead.asked()), ("create_charge", asked));
+            assert_eq!(dead.last_error(), (asked > 0).then_some("the network is down: it really is"));
+            let since = dead.began().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+            assert_eq!(i64::try_from(since).unwrap(), began);
+            let request = dead.request().expect("it was stored");
+            assert_eq!((request.method().as_str(), request.uri().to_string().as_str()), ("POST", "/charge"));
+            assert_eq!(&request.body()[..], b"1");
+            assert_eq!(app.network.charges(), 1);
+            Err(Box::new(Down(std::io::Error::other("it really is"))))
+        });
+        assert_eq!(recovery.sweep().await.unwrap(), swept(|s| s.failed = 1));
+        service.execute(LAPSE).await;
+    }
+    let stalled = service.app.idempotency.stalled().await.unwrap();
+    assert_eq!((stalled[0].asked, stalled[0].operation.as_str()), (3, "create_charge"));
+    assert_eq!(stalled[0].last_error.as_deref(), Some("the network is down: it really is"));
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the network is down")]
+struct Down(#[source] std::io::Error);
+
+#[tokio::test]
+async fn a_request_is_stored_only_where_the_handler_asks_for_it_and_only_until_it_is_decided() {
+    let service = Service::start(routes()).await;
+    let headers = [ALICE, (KEY, "k"), (header::CONTENT_TYPE.as_str(), "application/json")];
+    let body = br#"{"a": 1}"#;
+    let address = service.address();
+    let stored =
+        tokio::spawn(async move { crate::support::http::send(address, "POST", "/charge?dry=1", &headers, body).await });
+    service.app.gate.entered().await;
+    let _other = service.posting("/other", "k2", "secret");
+    service.app.gate.entered().await;
+    assert_eq!(service.number("SELECT count(request) FROM idem_records").await, 1);
+    service.execute(LAPSE).await;
+    let recovery = service.recovery(|dead, _| {
+        let request = dead.request().expect("it was stored");
+        assert_eq!((request.uri().to_string().as_str(), &request.body()[..]), ("/charge?dry=1", &br#"{"a": 1}"#[..]));
+        assert_eq!(request.content_type().unwrap(), "application/json");
+        Ok(found())
+    });
+    assert_eq!(recovery.sweep().await.unwrap(), swept(|s| (s.completed, s.unattended) = (1, 1)));
+    assert_eq!(service.number("SELECT count(request) FROM idem_records").await, 0);
+    drop(stored);
+}
+
+#[tokio::test]
+async fn what_cannot_be_told_is_asked_again_after_a_growing_pause() {
+    let service = Service::start(routes()).await;
+    let _dead = service.dead("/charge", &["k"]).await;
+    let (first, longest) = (Duration::from_secs(100), Duration::from_secs(350));
+    for pause in [100, 200, 350, 350] {
+        let recovery = service.recovery(|_, _| Ok(Verdict::Unknown)).backoff(first, longest);
+        assert_eq!(recovery.sweep().await.unwrap(), swept(|s| s.unknown = 1));
+        assert_eq!(recovery.sweep().await.unwrap(), Swept::default(), "not before the pause is over");
+        let left = service.number(REMAINING).await;
+        assert!((pause * 1000 - 20_000..=pause * 1000).contains(&left), "{left} of {pause}");
+        assert_eq!(service.app.idempotency.stalled().await.unwrap().len(), 1);
+        service.execute(LAPSE).await;
+    }
+    assert_eq!(service.counts().await, (1, 0, 1), "what a reconciler wrote beside `Unknown` is rolled back");
+}
+
+#[tokio::test]
+async fn a_reconciler_that_errs_panics_or_hangs_harms_no_other_record() {
+    let service = Service::start(routes()).await;
+    let _dead = service.dead("/charge", &["err", "panic", "hang", "good"]).await;
+    let _others = service.dead("/other", &["k1", "k2"]).await;
+
+    /// Behaves by the step key, which is all that tells the records apart.
+    struct Moody(App);
+    impl Reconciler<Db> for Moody {
+        async fn reconcile(&self, _: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
+            let key = attempt.key("charge").to_string();
+            write(attempt.transaction().await?, &Account("alice".to_owned())).await;
+            match self.0.network.calls().iter().position(|call| *call == key) {
+                Some(0) => Err("no".into()),
+                Some(1) => panic!("on purpose"),
+                Some(2) => std::future::pending().await,
+                _ => Ok(found()),
+            }
+        }
+    }
+    let recovery = service.app.idempotency.recovery().limit(Duration::from_millis(300));
+    let recovery = recovery.on("create_charge", Moody(service.app.clone())).on("other", Moody(service.app.clone()));
+    let done = soon("the sweep", async move { recovery.sweep().await.unwrap() }).await;
+    assert_eq!(done, swept(|s| (s.completed, s.failed) = (3, 3)));
+    assert_eq!(service.counts().await, (6, 3, 6));
+    let mut errors: Vec<_> =
+        service.app.idempotency.stalled().await.unwrap().into_iter().filter_map(|s| s.last_error).collect();
+    errors.sort();
+    assert_eq!(errors, ["no", "the reconciler did not answer in 300ms", "the reconciler panicked"]);
+    // The connections that they held are sound.
+    for key in ["x", "y", "z", "u", "v"] {
+        assert_eq!(service.post("/pay", key, "1").await.status, 201);
+    }
+}
+
+#[tokio::test]
+async fn a_verdict_whose_transaction_cannot_commit_is_asked_for_again() {
+    let service = Service::start(routes()).await;
+    service
+        .execute("CREATE TABLE deferred (payment INTEGER REFERENCES payments (id) DEFERRABLE INITIALLY DEFERRED)")
+        .await;
+    let _dead = service.dead("/charge", &["k"]).await;
+
+    struct Violates;
+    impl Reconciler<Db> for Violates {
+        async fn reconcile(&self, _: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
+            let transaction = attempt.transaction().await?;
+            sqlx::query("INSERT INTO deferred VALUES (4711)").execute(&mut **transaction).await?;
+            Ok(found())
+        }
+    }
+    let recovery = service.app.idempotency.recovery().on("create_charge", Violates);
+    assert_eq!(recovery.sweep().await.unwrap(), swept(|s| s.failed = 1));
+    assert_eq!(recovery.sweep().await.unwrap(), Swept::default(), "not at once");
+    assert_eq!(service.counts().await, (1, 0, 1));
+    let error = service.app.idempotency.stalled().await.unwrap()[0].last_error.clone().unwrap();
+    assert!(error.starts_with("the verdict could not be written"), "{error}");
+}
+
+#[tokio::test]
+async fn records_without_a_reconciler_and_those_asked_too_often_are_reported_and_not_touched() {
+    let service = Service::start(routes()).await;
+    let _dead = service.dead("/charge", &["k"]).await;
+    let _other = service.dead("/other", &["k2"]).await;
+    for _ in 0..2 {
+        let recovery = service.recovery(|_, _| Ok(Verdict::Unknown)).most_asks(2);
+        assert_eq!(recovery.sweep().await.unwrap(), swept(|s| (s.unknown, s.unattended) = (1, 1)));
+        service.execute(LAPSE).await;
+    }
+    let recovery = service.recovery(|_, _| panic!("asked a third time")).most_asks(2);
+    assert_eq!(recovery.sweep().await.unwrap(), swept(|s| (s.exhausted, s.unattended) = (1, 1)));
+    let nobody = service.app.idempotency.recovery();
+    assert_eq!(nobody.sweep().await.unwrap(), swept(|s| s.unattended = 2));
+    let stalled = service.app.idempotency.stalled().await.unwrap();
+    let listed: Vec<_> = stalled.iter().map(|s| (s.operation.as_str(), s.asked)).collect();
+    assert_eq!(listed, [("create_charge", 2), ("other", 0)], "in the order in which they began");
+    assert_problem(&service.post("/charge", "k", "1").await, 409, "in-progress");
+}
+
+#[tokio::test]
+async fn a_person_decides_a_stalled_record() {
+    let service = Service::start(routes()).await;
+    let idempotency = &service.app.idempotency;
+    let _dead = service.dead("/charge", &["done", "not", "ask"]).await;
+    let ids: Vec<_> = idempotency.stalled().await.unwrap().into_iter().map(|stalled| stalled.id).collect();
+    let same = ids[0].to_string().parse().unwrap();
+    assert_eq!(ids[0], same);
+
+    idempotency.resolve(same, "ada@example.com", found()).await.unwrap();
+    idempotency.resolve(ids[1], "ada@example.com", Verdict::NeverExecuted).await.unwrap();
+    service.recovery(|_, _| Ok(Verdict::Unknown)).most_asks(1).sweep().await.unwrap();
+    idempotency.resolve(ids[2], "ada@example.com", Verdict::Unknown).await.unwrap();
+
+    assert_eq!(service.beside(routes()).await.post("/charge", "done", "1").await.text(), "by the recovery");
+    assert_eq!(service.counts().await, (3, 0, 2));
+    let asked_again = service.recovery(|dead, _| {
+        assert_eq!(dead.asked(), 0);
+        Ok(found())
+    });
+    assert_eq!(asked_again.most_asks(1).sweep().await.unwrap(), swept(|s| s.completed = 1));
+    for id in ids {
+        let again = idempotency.resolve(id, "ada@example.com", Verdict::NeverExecuted).await;
+        assert!(matches!(again, Err(ResolveError::NotStalled)), "{again:?}");
+    }
+    assert_eq!(service.counts().await, (3, 1, 2));
+}
+
+#[tokio::test]
+async fn a_live_attempt_is_neither_taken_nor_resolved() {
+    let service = Service::start(routes()).await;
+    let attempt = service.posting("/charge", "k", "1");
+    service.app.gate.entered().await;
+    assert!(service.app.idempotency.stalled().await.unwrap().is_empty());
+    assert_eq!(service.recovery(|_, _| Ok(found())).sweep().await.unwrap(), Swept::default());
+    service.execute(LAPSE).await;
+    let id = service.app.idempotency.stalled().await.unwrap()[0].id;
+    service.execute(super::HALF_A_MINUTE).await;
+    let early = service.app.idempotency.resolve(id, "ada", Verdict::NeverExecuted).await;
+    assert!(matches!(early, Err(ResolveError::NotStalled)), "{early:?}");
+    service.app.gate.open();
+    assert_eq!(attempt.await.unwrap().text(), "by the attempt");
+}
+
+#[tokio::test]
+async fn a_person_who_decides_while_a_reconciler_is_asked_has_the_last_word() {
+    let service = Service::start(routes()).await;
+    let _dead = service.dead("/charge", &["k"]).await;
+    let gate = Gate::new();
+    let recovery = service.gated(&gate, |_, _| Ok(found()));
+    let sweeping = tokio::spawn(async move { recovery.sweep().await.unwrap() });
+    gate.entered().await;
+    let stalled = service.app.idempotency.stalled().await.unwrap();
+    let verdict = Verdict::completed((StatusCode::OK, "by hand"));
+    service.app.idempotency.resolve(stalled[0].id, "ada", verdict).await.unwrap();
+    gate.open();
+    assert_eq!(sweeping.await.unwrap(), swept(|s| s.failed = 1));
+    assert_eq!(service.beside(routes()).await.post("/charge", "k", "1").await.text(), "by hand");
+    assert_eq!(service.counts().await, (1, 0, 1), "the reconciler's row is not there");
+}
+
+#[tokio::test]
+async fn a_verdict_that_cannot_be_stored_changes_nothing() {
+    let defaults = |builder: idem_runtime::Builder<Db>| builder.max_response(10);
+    let service = Service::with(routes(), defaults).await;
+    let _dead = service.dead("/charge", &["k"]).await;
+    let id = service.app.idempotency.stalled().await.unwrap()[0].id;
+    let long = service.app.idempotency.resolve(id, "ada", Verdict::completed("longer than ten")).await;
+    assert!(matches!(long, Err(ResolveError::Response(_))), "{long:?}");
+    let recovery = service.recovery(|_, _| Ok(Verdict::completed("longer than ten")));
+    assert_eq!(recovery.sweep().await.unwrap(), swept(|s| s.failed = 1));
+    assert_eq!(service.counts().await, (1, 0, 1));
+    service.app.idempotency.resolve(id, "ada", Verdict::completed("short")).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_rows_of_a_verdict_stay_by_the_rule_for_handlers() {
+    for (status, mark, rows) in [(402, None, 0), (402, Some(Settle::KeepWrites), 1), (201, Some(Settle::DropWrites), 0)]
+    {
+        let service = Service::start(routes()).await;
+        let _dead = service.dead("/charge", &["k"]).await;
+        let recovery = service.recovery(move |_, _| {
+            let status = StatusCode::from_u16(status)?;
+            Ok(mark.map_or_else(|| Verdict::completed(status), |mark| Verdict::completed((status, mark))))
+        });
+        assert_eq!(recovery.sweep().await.unwrap(), swept(|s| s.completed = 1));
+        assert_eq!(service.counts().await, (1, rows, 1), "{status} {mark:?}");
+        assert_eq!(service.beside(routes()).await.post("/charge", "k", "1").await.status, status);
+    }
+}
+
+#[tokio::test]
+async fn the_background_recovery_sweeps_until_it_is_stopped() {
+    let service = Service::start(routes()).await;
+    let task = service.recovery(|_, _| Ok(found())).run_every(Duration::from_millis(1));
+    for key in ["a", "b"] {
+        let _dead = service.dead("/charge", &[key]).await;
+        let open = "SELECT count(*) FROM idem_records WHERE attempt IS NOT NULL";
+        soon("the recovery's rounds", async { while service.number(open).await > 0 {} }).await;
+    }
+    soon("its end", task.stop()).await;
+    let _dead = service.dead("/charge", &["c"]).await;
+    assert_eq!(service.app.idempotency.stalled().await.unwrap().len(), 1);
+
+    // Stopped while a reconciler is asked, it lets that end.
+    let gate = Gate::new();
+    let task = service.gated(&gate, |_, _| Ok(found())).run_every(Duration::from_secs(86_400));
+    gate.entered().await;
+    let stopping = tokio::spawn(task.stop());
+    gate.open();
+    soon("its end", stopping).await.unwrap();
+    assert!(service.app.idempotency.stalled().await.unwrap().is_empty());
+    assert_eq!(service.counts().await.1, 3);
+}
