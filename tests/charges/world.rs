@@ -81,6 +81,11 @@ impl Network {
         self.until("the network to hold a charge", async || self.state("holding").await == count).await;
     }
 
+    /// Waits until so many look-ups were answered.
+    pub async fn looked_up(&self, count: u64) {
+        self.until("a look-up", async || self.state("lookups").await == count).await;
+    }
+
     /// How many charges were asked for.
     pub async fn requests(&self) -> u64 {
         self.state("requests").await
