@@ -16,9 +16,9 @@ use crate::{
     backend::Backend,
     engine::{Engine, Store},
     error::Error,
+    lengths::{Lease, Retention},
     policy::{
-        Fingerprint, InProgress, Isolation, KeyFormat, KeyPresence, Lease, Methods, Mismatch, OnServerError, Policy,
-        Retention, SetCookie,
+        Fingerprint, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, Policy, SetCookie,
     },
     problem::{Code, Problem},
     running::Running,

@@ -86,7 +86,10 @@ mod external;
 mod fingerprint;
 mod idempotency;
 mod key;
+mod lengths;
+mod message_id;
 mod observe;
+mod once;
 mod outcome;
 mod policy;
 mod problem;
@@ -117,9 +120,11 @@ pub use derive::StepKey;
 pub use error::Error;
 pub use external::Attempt;
 pub use idempotency::{Builder, Idempotency};
+pub use lengths::{Lease, LeaseError, Retention, RetentionError};
+pub use message_id::MessageId;
+pub use once::{Consumer, NotDone, Once};
 pub use policy::{
-    Fingerprint, InProgress, Isolation, KeyFormat, KeyPresence, Lease, LeaseError, Methods, Mismatch, OnServerError,
-    Retention, RetentionError, SetCookie,
+    Fingerprint, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, Replay, SetCookie,
 };
 pub use problem::{Code, Problem};
 pub use reconcile::{BoxError, Dead, Reconciler, Verdict};

@@ -3,11 +3,15 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use serde::de::DeserializeOwned;
 
 use crate::policy::SetCookie;
 
 /// The encoding of `headers` below. A row with another number is not read.
 const FORMAT: i16 = 1;
+
+/// The encoding of a value that is no response: JSON, in the column of the body.
+const VALUE: i16 = 2;
 
 /// One row, as a backend reads and writes it.
 #[derive(Clone, PartialEq, Eq)]
@@ -44,6 +48,16 @@ impl Record {
     ) -> Option<Self> {
         let status = i16::try_from(status.as_u16()).ok()?;
         Some(Self { fingerprint, format: FORMAT, status, headers: encode(headers, set_cookie)?, body })
+    }
+
+    /// The record of what a consumer's effect returned.
+    pub(crate) fn of_value(fingerprint: Vec<u8>, json: Vec<u8>) -> Self {
+        Self { fingerprint, format: VALUE, status: 0, headers: Vec::new(), body: json.into() }
+    }
+
+    /// Reads such a value back; `None` if it is none.
+    pub(crate) fn value<T: DeserializeOwned>(&self) -> Option<serde_json::Result<T>> {
+        (self.format == VALUE).then(|| serde_json::from_slice(&self.body))
     }
 
     /// Reads the response back.
@@ -180,8 +194,8 @@ mod tests {
         let mut cut = record.clone();
         cut.headers.pop();
         assert_eq!(cut.read().err(), Some(Unreadable::Headers));
-        let newer = Record { format: 2, ..record.clone() };
-        assert_eq!(newer.read().err(), Some(Unreadable::Format(2)));
+        let newer = Record { format: 9, ..record.clone() };
+        assert_eq!(newer.read().err(), Some(Unreadable::Format(9)));
         let odd = Record { status: 7, ..record };
         assert_eq!(odd.read().err(), Some(Unreadable::Status(7)));
     }
