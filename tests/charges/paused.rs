@@ -1,10 +1,9 @@
 //! An app that is paused in the middle of its call for longer than its lease, and comes back. Meanwhile, or soon after,
 //! another app decides what became of the attempt. There is one decision, and who comes too late is told so.
 
-use sqlx::ConnectOptions;
-
 use super::world::{
-    Ask, CHARGE, Network, app, app_without_recovery, kill, postgres_lease_over, replayed, rows, runs, sqlite_lease_over,
+    Ask, CHARGE, Network, app, app_without_recovery, kill, postgres_lease_over, replayed, rows, runs,
+    sqlite_lease_over, through,
 };
 use crate::support::{
     databases::{postgres, sqlite},
@@ -70,8 +69,7 @@ async fn b62_back_before_the_verdict_on_postgres() {
     let (late, mut client) = paused(&database.url(), &network, CHARGE).await;
     let proxy = Proxy::start(&database).await;
     let trap = proxy.hold_answer("INSERT INTO charges");
-    let through: String = proxy.options(&database).to_url_lossy().into();
-    let other = app(&through, &network.url()).await;
+    let other = app(&through(&proxy, &database), &network.url()).await;
     trap.sprung().await;
 
     late.signal("CONT").await;
