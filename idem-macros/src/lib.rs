@@ -81,9 +81,9 @@ use crate::{errors::Errors, handler::Item};
 ///
 /// - **`scope`** says whose keys these are: no caller can collide with, or probe, the keys of another. With
 ///   `(account, endpoint)` the same key at another endpoint (method and route) is another key; without, it is a mismatch.
-/// - **`key`**: a request without a key is answered 400, or with `optional` runs in a transaction, unprotected. With external
-///   effects that means no record, no lease and no recovery, step keys that no retry shares, and a transaction only if it
-///   is asked for. A malformed key is 400 in either case.
+/// - **`key`**: a request without a key is answered 400, or with `optional` runs in a transaction, unprotected. With
+///   external effects that means no record, no lease and no recovery, step keys that no retry shares, and a transaction
+///   only if it is asked for. A malformed key is 400 in either case.
 /// - **`key_format`**: `any` takes quoted and bare keys and treats both spellings as one key.
 /// - **`mismatch`**: the status for a key that comes again with another request.
 /// - **`retention`**: how long a record answers. A retry that comes later runs again, so less than 24 hours needs

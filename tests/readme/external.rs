@@ -18,7 +18,7 @@ impl Reconciler<Postgres> for Network {
     async fn reconcile(&self, dead: &Dead, attempt: &mut Attempt<Postgres>) -> Result<Verdict, BoxError> {
         match self.charge_by_key(attempt.key("charge")).await? {
             Some(charge) => Ok(Verdict::completed(record(attempt, charge).await?)),
-            None if dead.asked() == 0 => Ok(Verdict::Unknown), // the call may still be under way: asked again later
+            None if dead.asked() == 0 => Ok(Verdict::Unknown), // a call may still be under way: asked again later
             None => Ok(Verdict::NeverExecuted),
         }
     }
