@@ -1,6 +1,12 @@
 //! The client's half, numbered after `CASES.md`: keys (b78), retries (b80), redirects, the journal, and real payments.
 //! Waits are on tokio's paused clock, with answers from a script; what needs sockets has a server that breaks them.
 
+#[path = "faults/app.rs"]
+mod app;
+#[path = "client/breaking.rs"]
+mod breaking;
+#[path = "client/cutting.rs"]
+mod cutting;
 #[path = "client/journal.rs"]
 mod journal;
 #[path = "client/keys.rs"]
@@ -15,6 +21,8 @@ mod redirects;
 mod retries;
 #[path = "client/secrets.rs"]
 mod secrets;
+#[path = "faults/seen.rs"]
+mod seen;
 #[path = "client/stub.rs"]
 mod stub;
 

@@ -6,7 +6,8 @@ use std::{collections::HashSet, net::TcpListener, time::Duration};
 use idem_runtime::client::{Failure, Key, reqwest_middleware::ClientWithMiddleware};
 
 use crate::{
-    stub::{Act, BODY, Breaking, at_once, gave_up, transport},
+    breaking::{Act, Breaking},
+    stub::{BODY, at_once, gave_up, transport},
     support::soon,
 };
 

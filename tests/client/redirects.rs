@@ -8,7 +8,8 @@ use idem_runtime::client::{
 };
 
 use crate::{
-    stub::{Act, Answer, BODY, Breaking, PAYMENTS, Script, Seen, answer, at_once, ours, transport},
+    breaking::{Act, Breaking},
+    stub::{Answer, BODY, PAYMENTS, Script, Seen, answer, at_once, ours, transport},
     support::http::Server,
 };
 

@@ -1,9 +1,8 @@
-//! Servers that do what a test says: a script inside the client, without sockets, and one on a socket that breaks it.
-//! Both remember every request that reached them.
+//! A network that does what a test says: a script inside the client, without sockets, so that the clock can be paused.
+//! It remembers every request that reached it.
 
 use std::{
     collections::VecDeque,
-    net::SocketAddr,
     sync::{Arc, Mutex},
     time::SystemTime,
 };
@@ -15,12 +14,7 @@ use idem_runtime::client::{
     reqwest_middleware::{self, ClientBuilder, ClientWithMiddleware, Middleware, Next},
     retry_policies::{RetryDecision, RetryPolicy},
 };
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
-    task::JoinHandle,
-    time::Instant,
-};
+use tokio::time::Instant;
 
 pub(crate) const PAYMENTS: &str = "http://bank.test/payments";
 pub(crate) const BODY: &str = r#"{"amount":1999}"#;
@@ -169,97 +163,4 @@ pub(crate) fn status_of(failure: &Failure) -> Option<u16> {
         Failure::Status(status) => Some(status.as_u16()),
         _ => None,
     }
-}
-
-/// What a server on a socket does with a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Act {
-    /// Reads the head, and resets before the body is read.
-    ResetBeforeBody,
-    /// Reads the whole request, and resets.
-    ResetAfterBody,
-    /// Answers 201, with half of the body it announced.
-    Half,
-    /// Reads the request, and keeps silent for as long as the server lives.
-    Silence,
-    /// Answers with this status and the body `done`.
-    Answer(u16),
-}
-
-/// A server that does one act a connection, the last one for ever.
-pub(crate) struct Breaking {
-    pub(crate) address: SocketAddr,
-    heads: Arc<Mutex<Vec<(String, Vec<u8>)>>>,
-    serving: JoinHandle<()>,
-}
-
-impl Breaking {
-    pub(crate) async fn start(acts: impl IntoIterator<Item = Act>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let heads = Arc::<Mutex<Vec<_>>>::default();
-        let mut acts: VecDeque<_> = acts.into_iter().collect();
-        let seen = Arc::clone(&heads);
-        let serving = tokio::spawn(async move {
-            let mut silent = Vec::new();
-            while let Ok((connection, _)) = listener.accept().await {
-                let act = if acts.len() > 1 { acts.pop_front() } else { acts.front().copied() };
-                silent.extend(perform(act.expect("an act"), connection, &seen).await);
-            }
-        });
-        Self { address, heads, serving }
-    }
-
-    pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
-    }
-
-    /// The head and the body of each request, as bytes; no body where it was not read.
-    pub(crate) fn seen(&self) -> Vec<(String, Vec<u8>)> {
-        self.heads.lock().unwrap().clone()
-    }
-}
-
-impl Drop for Breaking {
-    fn drop(&mut self) {
-        self.serving.abort();
-    }
-}
-
-async fn perform(act: Act, mut connection: TcpStream, seen: &Mutex<Vec<(String, Vec<u8>)>>) -> Option<TcpStream> {
-    let mut bytes = Vec::new();
-    let (head, length) = loop {
-        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
-            let head = String::from_utf8(bytes.drain(..end + 4).collect()).unwrap();
-            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
-            break (head, length.unwrap_or(0));
-        }
-        if connection.read_buf(&mut bytes).await.ok()? == 0 {
-            return None;
-        }
-    };
-    if act != Act::ResetBeforeBody {
-        while bytes.len() < length {
-            if connection.read_buf(&mut bytes).await.ok()? == 0 {
-                return None;
-            }
-        }
-    } else {
-        bytes.clear();
-    }
-    seen.lock().unwrap().push((head, bytes));
-    let text = match act {
-        Act::ResetBeforeBody | Act::ResetAfterBody => {
-            connection.set_zero_linger().unwrap();
-            return None;
-        }
-        Act::Silence => return Some(connection),
-        Act::Half => "HTTP/1.1 201 Created\r\ncontent-length: 8\r\n\r\nhalf".to_owned(),
-        Act::Answer(status) => {
-            format!("HTTP/1.1 {status} Any\r\ncontent-length: 4\r\nconnection: close\r\n\r\ndone")
-        }
-    };
-    connection.write_all(text.as_bytes()).await.ok()?;
-    connection.shutdown().await.ok()?;
-    None
 }
