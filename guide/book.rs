@@ -33,10 +33,13 @@ fn every_link_leads_somewhere() {
                 continue;
             }
             followed += 1;
-            let (file, anchor) = link.split_once('#').map_or((link.as_str(), None), |(file, anchor)| (file, Some(anchor)));
+            let (file, anchor) =
+                link.split_once('#').map_or((link.as_str(), None), |(file, anchor)| (file, Some(anchor)));
             let target = if file.is_empty() { path.clone() } else { path.parent().unwrap_or(path).join(file) };
             let leads = match anchor {
-                Some(anchor) if !anchor.is_empty() => pages.get(&target).is_some_and(|page| page.anchors.contains(anchor)),
+                Some(anchor) if !anchor.is_empty() => {
+                    pages.get(&target).is_some_and(|page| page.anchors.contains(anchor))
+                }
                 _ => target.is_file(),
             };
             if !leads {
