@@ -24,7 +24,7 @@ chapters! { start choosing stored retention consumers webhooks clients testing o
 pub fn build(into: &Path) -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut config = Config::from_disk(root.join("book.toml"))?;
-    config.build.build_dir = into.to_owned();
+    into.clone_into(&mut config.build.build_dir);
     let mut book = MDBook::load_with_config(root, config)?;
     book.with_preprocessor(OfRustdoc);
     book.build()
@@ -87,7 +87,7 @@ fn without_items(line: &str) -> String {
 /// What stands before the `](` of a link to an item, the item, and what follows the link.
 fn next_item(line: &str) -> Option<(&str, &str, &str)> {
     let at = ["](crate::", "](macro@"].iter().filter_map(|link| line.find(link)).min()?;
-    let (before, link) = line.split_at(at);
-    let (target, after) = link.strip_prefix("](")?.split_once(')')?;
+    let (before, rest) = line.split_at(at);
+    let (target, after) = rest.strip_prefix("](")?.split_once(')')?;
     Some((before, target, after))
 }
