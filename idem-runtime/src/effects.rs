@@ -28,6 +28,10 @@ pub trait Effects: Sized + Send + 'static {
     /// What is held while the body runs.
     type Held: Send + 'static;
 
+    /// The answer if the database could not write and ended the transaction by itself.
+    #[doc(hidden)]
+    const UNWRITABLE: Code;
+
     /// Claims the key, if there is one.
     #[doc(hidden)]
     fn claim(
@@ -121,6 +125,8 @@ impl<Db: Backend> Effects for Database<Db> {
     type Lent = Transaction<'static, Db>;
     type Held = Held<Db>;
 
+    const UNWRITABLE: Code = Code::StoreUnavailable;
+
     async fn claim(asked: Asked<'_, Db>, wanted: Option<&Wanted>) -> Result<Held<Db>, Refusal> {
         let (engine, isolation) = (&asked.idempotency.app.engine, asked.policy.isolation);
         match wanted {
@@ -148,6 +154,9 @@ impl<Db: Backend> Effects for External<Db> {
     type Db = Db;
     type Lent = Attempt<Db>;
     type Held = Attempt<Db>;
+
+    /// Not that nothing was saved: what was done elsewhere stays.
+    const UNWRITABLE: Code = Code::OutcomeUnknown;
 
     async fn claim(asked: Asked<'_, Db>, wanted: Option<&Wanted>) -> Result<Attempt<Db>, Refusal> {
         let attempt = AttemptId::random().map_err(|error| {

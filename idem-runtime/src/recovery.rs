@@ -20,6 +20,7 @@ use crate::{
     engine::{Lease, Store, Unsettled},
     error::Error,
     external::Attempt,
+    observe::{reconciled, surveyed},
     outcome::{Panicked, caught},
     reconcile::{AnyReconciler, BoxError, Dead, Reconciler, Verdict},
     record::RecordId,
@@ -150,11 +151,9 @@ impl<Db: Backend> Recovery<Db> {
     async fn sweep_until(&self, stopped: &CancellationToken) -> Result<Swept, Error> {
         let began = Instant::now();
         let operations: Vec<_> = self.reconcilers.keys().map(String::as_str).collect();
-        let Survey { due, unattended, exhausted } =
-            Db::survey(self.idempotency.pool(), &operations, self.most_asks).await?;
-        if unattended + exhausted > 0 {
-            tracing::warn!(unattended, exhausted, "dead attempts wait for a person: `Idempotency::stalled` lists them");
-        }
+        let survey = Db::survey(self.idempotency.pool(), &operations, self.most_asks).await?;
+        surveyed(survey);
+        let Survey { due, unattended, exhausted } = survey;
         let swept = Arc::new(Mutex::new(Swept { unattended, exhausted, ..Swept::default() }));
         // Tasks of their own: a sweep that is dropped breaks off no statement, and `drain` waits for them.
         let workers = (0..due.min(AT_ONCE)).map(|_| {
@@ -212,7 +211,7 @@ impl<Db: Backend> Recovery<Db> {
                 Told::Failed
             }
         };
-        tracing::info!(record = %dead.id(), operation = dead.operation(), asked = dead.asked() + 1, outcome = ?told, "reconciled");
+        reconciled(&dead, told.as_str());
         told
     }
 
@@ -273,6 +272,17 @@ enum Told {
     Freed,
     Unknown,
     Failed,
+}
+
+impl Told {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Freed => "freed",
+            Self::Unknown => "unknown",
+            Self::Failed => "failed",
+        }
+    }
 }
 
 /// One of those who take dead attempts, one by one, until none is due.

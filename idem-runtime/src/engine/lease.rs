@@ -277,8 +277,12 @@ async fn who_else<Db: Backend>(
 /// Renews a lease until it is stopped, or the lease is lost. Never stopped within a statement.
 async fn renew<Db: Backend>(store: Store<Db>, wish: ToLease, presence: Weak<Presence>, stop: CancellationToken) {
     let (holder, length) = (wish.holder(), wish.length);
+    let period = length / RENEWALS;
+    // A database that is slow is asked again before the lease is over.
+    let store = Store { patience: store.patience.min(period / 2), ..store };
+    let mut pause = period;
     loop {
-        if timeout(length / RENEWALS, stop.cancelled()).await.is_ok() {
+        if timeout(pause, stop.cancelled()).await.is_ok() {
             return;
         }
         let sent = Instant::now();
@@ -287,9 +291,13 @@ async fn renew<Db: Backend>(store: Store<Db>, wish: ToLease, presence: Weak<Pres
                 if let Some(presence) = presence.upgrade() {
                     presence.runs(&wish.wanted, Some(sent + length));
                 }
+                pause = period;
             }
             Ok(Written::Lost | Written::Ended) => return,
-            Err(error) => log(&error),
+            Err(error) => {
+                log(&error);
+                pause = period / 4;
+            }
         }
     }
 }
