@@ -422,3 +422,17 @@ async fn what_is_left_over_of_a_transaction_is_no_type_error() {
     let answer = service.send(Method::POST.as_str(), "/counts", &[ALICE, (KEY, "k")], "").await;
     assert_eq!((answer.text(), answer.header("x-step").map(str::len)), ("1", Some(32)));
 }
+
+#[tokio::test]
+async fn the_longest_retention_is_one() {
+    #[idempotent(scope = account, effects = external, retention = "36500d")]
+    async fn for_ever(_: &mut Attempt<Db>, State(app): State<App>, account: Account) -> StatusCode {
+        app.runs.begin();
+        StatusCode::CREATED
+    }
+
+    let service = Service::start(Router::new().route("/ever", post(for_ever))).await;
+    let first = service.post("/ever", "k", "").await;
+    assert_replay(&first, &service.post("/ever", "k", "").await);
+    assert_eq!(service.counts().await, (1, 0, 1));
+}
