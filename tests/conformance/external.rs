@@ -436,3 +436,34 @@ async fn the_longest_retention_is_one() {
     assert_replay(&first, &service.post("/ever", "k", "").await);
     assert_eq!(service.counts().await, (1, 0, 1));
 }
+
+#[tokio::test]
+async fn once_a_lease_has_run_out_the_database_answers_also_where_the_body_still_runs() {
+    #[idempotent(scope = account, effects = external, lease = "200ms")]
+    async fn hang(_: &mut Attempt<Db>, State(app): State<App>, account: Account) -> StatusCode {
+        app.runs.begin();
+        if app.runs.count() == 1 {
+            app.gate.pass().await;
+        }
+        StatusCode::CREATED
+    }
+
+    let routes = || Router::new().route("/hang", post(hang));
+    let service = Service::start(routes()).await;
+    let other = service.beside(routes()).await;
+    let hangs = service.posting("/hang", "k", "1");
+    service.app.gate.entered().await;
+    // It is taken from the body that hangs, and the key is freed and used for another request elsewhere.
+    service.execute("DELETE FROM idem_records").await;
+    let second = other.post("/hang", "k", "2").await;
+    assert_eq!(second.status, 201);
+    soon("the lease's end in this process", async {
+        while service.post("/hang", "k", "2").await.status != 201 {}
+    })
+    .await;
+    assert_replay(&second, &service.post("/hang", "k", "2").await);
+    assert_problem(&service.post("/hang", "k", "1").await, 422, "idempotency-key-reuse");
+    service.app.gate.open();
+    assert_problem(&hangs.await.unwrap(), 503, "idempotency-outcome-unknown");
+    assert_replay(&second, &service.post("/hang", "k", "2").await);
+}
