@@ -467,3 +467,24 @@ async fn once_a_lease_has_run_out_the_database_answers_also_where_the_body_still
     assert_problem(&hangs.await.unwrap(), 503, "idempotency-outcome-unknown");
     assert_replay(&second, &service.post("/hang", "k", "2").await);
 }
+
+#[tokio::test]
+async fn a_handler_that_gives_up_on_the_transaction_leaves_no_connection_inside_one() {
+    #[idempotent(scope = account, effects = external)]
+    async fn hasty(attempt: &mut Attempt<Db>, State(app): State<App>, account: Account, polls: String) -> StatusCode {
+        app.runs.begin();
+        cut(polls.parse().unwrap(), attempt.transaction()).await;
+        StatusCode::CREATED
+    }
+
+    // Which step of the opening it falls into, nobody can say; with several rounds it falls into each.
+    for polls in (1..8).cycle().take(28) {
+        let service = Service::of(Router::new().route("/hasty", post(hasty)), 1, plain, || ().into_response()).await;
+        let other = service.beside(routes()).await;
+        for key in ["a", "b"] {
+            assert_eq!(service.post("/hasty", key, polls.to_string()).await.status, 201);
+        }
+        assert_eq!(other.counts().await, (2, 0, 2), "{polls}: what was answered is committed");
+        assert_eq!(in_progress(&other).await, 0, "{polls}");
+    }
+}

@@ -8,6 +8,7 @@ use axum::{
     body::Bytes,
     extract::State,
     http::{StatusCode, header},
+    response::IntoResponse,
     routing::post,
 };
 use futures_util::future::join_all;
@@ -504,4 +505,22 @@ async fn the_background_recovery_sweeps_until_it_is_stopped() {
     soon("its end", stopping).await.unwrap();
     assert!(service.app.idempotency.stalled().await.unwrap().is_empty());
     assert_eq!(service.counts().await.1, 3);
+}
+
+/// Makes a record one that a dead attempt left, of the handler `charge`.
+const UNDECIDED: &str = "UPDATE idem_records SET attempt = substr(id, 1, 16), lease_until = created_at";
+
+#[tokio::test]
+async fn a_person_who_gives_up_on_deciding_leaves_no_connection_inside_a_transaction() {
+    for polls in (1..10).cycle().take(27) {
+        let service = Service::of(routes(), 1, plain, || ().into_response()).await;
+        service.app.gate.open();
+        let other = service.beside(routes()).await;
+        service.post("/charge", "k", "1").await;
+        service.execute(UNDECIDED).await;
+        let id = service.app.idempotency.stalled().await.unwrap()[0].id;
+        cut(polls, service.app.idempotency.resolve(id, "ada", Verdict::Unknown)).await;
+        assert_eq!(service.post("/charge", "k2", "1").await.status, 201);
+        assert_eq!(other.counts().await, (2, 2, 2), "{polls}: what was answered is committed");
+    }
 }
