@@ -293,7 +293,13 @@ async fn renew<Db: Backend>(store: Store<Db>, wish: ToLease, presence: Weak<Pres
                 }
                 pause = period;
             }
-            Ok(Written::Lost | Written::Ended) => return,
+            Ok(Written::Lost | Written::Ended) => {
+                // From here on twins are answered by the database.
+                if let Some(presence) = presence.upgrade() {
+                    presence.runs(&wish.wanted, Some(sent));
+                }
+                return;
+            }
             Err(error) => {
                 log(&error);
                 pause = period / 4;

@@ -20,7 +20,7 @@ mod waiting;
 
 pub(crate) use ending::{Unsettled, Writes};
 pub(crate) use lease::{Lease, Leasing};
-pub(crate) use store::Store;
+pub(crate) use store::{Store, unbroken};
 use store::{bounded, log, log_overdue};
 use waiting::Waiting;
 

@@ -122,7 +122,7 @@ impl Leases for Postgres {
             .bind(wish.wanted.operation)
             .bind(wish.wanted.fingerprint.to_bytes())
             .bind(wish.length.as_secs_f64())
-            .bind(wish.wanted.retention.as_secs().cast_signed())
+            .bind(i64::from(wish.wanted.retention.as_secs()))
             .bind(wish.request.as_deref())
             .bind(bytes)
             .bind(fingerprint)
