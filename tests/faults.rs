@@ -7,6 +7,8 @@ mod support;
 mod aborted;
 #[path = "faults/app.rs"]
 mod app;
+#[path = "faults/charge.rs"]
+mod charge;
 #[path = "faults/commit.rs"]
 mod commit;
 #[path = "faults/disconnect.rs"]
@@ -19,3 +21,5 @@ mod seen;
 mod sqlite;
 #[path = "faults/unavailable.rs"]
 mod unavailable;
+
+use sqlx::Postgres as Db;

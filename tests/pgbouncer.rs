@@ -5,6 +5,8 @@ mod support;
 
 #[path = "faults/app.rs"]
 mod app;
+#[path = "faults/charge.rs"]
+mod charge;
 #[path = "faults/seen.rs"]
 mod seen;
 
