@@ -2,7 +2,10 @@
 //! Its tables: `effects`, which only the handler writes, and idem's own.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use std::sync::Arc;
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+};
 
 use axum::{
     Json, Router,
@@ -12,14 +15,14 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
-use idem_runtime::{Backend, Builder, Idempotency, Scope, ScopeId, Swept, idempotent};
+use idem_runtime::{Backend, Builder, Idempotency, Scope, ScopeId, StepKey, Swept, idempotent};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqlx::{Executor, PgConnection, PgPool, Postgres as Db};
 use tokio::sync::Semaphore;
 
 use crate::{
-    charge::{self, Network},
+    charge,
     seen::code,
     support::{
         databases::Postgres,
@@ -52,6 +55,28 @@ impl<S: Sync> FromRequestParts<S> for Account {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, StatusCode> {
         let account = parts.headers.get("x-account").and_then(|value| value.to_str().ok());
         account.map(|account| Self(account.to_owned())).ok_or(StatusCode::UNAUTHORIZED)
+    }
+}
+
+/// Another system, which charges once for each key and remembers every call.
+#[derive(Clone, Default)]
+pub struct Network(Arc<Mutex<Vec<String>>>);
+
+impl Network {
+    pub fn charge(&self, key: StepKey) {
+        self.0.lock().unwrap().push(key.to_string());
+    }
+
+    pub fn has(&self, key: StepKey) -> bool {
+        self.0.lock().unwrap().contains(&key.to_string())
+    }
+
+    pub fn calls(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    pub fn charges(&self) -> usize {
+        self.calls().into_iter().collect::<HashSet<_>>().len()
     }
 }
 

@@ -1,11 +1,5 @@
-//! Handlers of the same service whose effect lives elsewhere, a network that charges once for each key, and the reconciler
-//! that asks it. Compiled for each database: `Db` is the parent's.
+//! Handlers of the same service whose effect lives elsewhere, in its network, and the reconciler that asks there. Compiled for each database: `Db` is the parent's.
 #![allow(dead_code, reason = "each test file uses its own part")]
-
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex},
-};
 
 use axum::{
     Json, Router,
@@ -14,34 +8,12 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
-use idem_runtime::{Attempt, BoxError, Dead, Idempotency, Reconciler, Recovery, Settle, StepKey, Verdict, idempotent};
+use idem_runtime::{Attempt, BoxError, Dead, Idempotency, Reconciler, Recovery, Settle, Verdict, idempotent};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::Db;
-use crate::app::{Account, App, Failed, Probe};
-
-/// Another system, which charges once for each key and remembers every call.
-#[derive(Clone, Default)]
-pub struct Network(Arc<Mutex<Vec<String>>>);
-
-impl Network {
-    pub fn charge(&self, key: StepKey) {
-        self.0.lock().unwrap().push(key.to_string());
-    }
-
-    pub fn has(&self, key: StepKey) -> bool {
-        self.0.lock().unwrap().contains(&key.to_string())
-    }
-
-    pub fn calls(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
-    }
-
-    pub fn charges(&self) -> usize {
-        self.calls().into_iter().collect::<HashSet<_>>().len()
-    }
-}
+use crate::app::{Account, App, Failed, Network, Probe};
 
 /// What the handler is to do, after it has charged.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]

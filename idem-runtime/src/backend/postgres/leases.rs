@@ -71,13 +71,14 @@ const POSTPONE: &str = "\
     UPDATE idem_records SET lease_until = clock_timestamp() + make_interval(secs => $3), last_error = $4, asked = coalesce($5, asked) \
      WHERE id = $1 AND attempt = $2";
 
-/// What another node is taking at this moment is left to it.
+/// What another node is taking at this moment is left to it. The statement's own time, unlike the clock's, is one for all rows,
+/// so the index gives those before it and no live attempt is looked at.
 const TAKE_DUE: &str = "\
     UPDATE idem_records \
        SET attempt = $1, lease_until = clock_timestamp() + make_interval(secs => $2), asked = coalesce(asked, 0) + 1 \
      WHERE id = (SELECT id FROM idem_records \
                   WHERE attempt IS NOT NULL AND operation = $3 \
-                    AND lease_until <= clock_timestamp() - make_interval(secs => $4) AND coalesce(asked, 0) < $5 \
+                    AND lease_until <= statement_timestamp() - make_interval(secs => $4) AND coalesce(asked, 0) < $5 \
                   ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED) \
     RETURNING id, operation, (extract(epoch FROM created_at) * 1000)::bigint AS began, asked - 1 AS asked, \
               last_error, request";
@@ -93,7 +94,7 @@ const SURVEY: &str = "\
     SELECT count(*) FILTER (WHERE operation = ANY ($1) AND coalesce(asked, 0) < $2) AS due, \
            count(*) FILTER (WHERE operation = ANY ($1) AND coalesce(asked, 0) >= $2) AS exhausted, \
            count(*) FILTER (WHERE operation <> ALL ($1)) AS unattended \
-      FROM idem_records WHERE attempt IS NOT NULL AND lease_until <= clock_timestamp()";
+      FROM idem_records WHERE attempt IS NOT NULL AND lease_until <= statement_timestamp()";
 
 const STALLED: &str = "\
     SELECT id, operation, (extract(epoch FROM created_at) * 1000)::bigint AS began, coalesce(asked, 0) AS asked, \
