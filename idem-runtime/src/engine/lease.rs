@@ -13,7 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{
     Claim, Engine, Hold, Refusal, Seen, Store, Unsettled, Writes,
     ending::{free, settle, to_commit},
-    log, log_overdue, refusal_of,
+    log, log_overdue, read_only, refusal_of,
 };
 use crate::{
     backend::{AttemptId, Backend, Fault, Holder, Look, ToLease, Wanted, Written},
@@ -75,6 +75,7 @@ impl<Db: Backend> Hold<Db> for Lease<Db> {
             }
             Ok(Look::Completed(record)) => Ok(Seen::Completed(record)),
             Ok(Look::Held(held)) => Ok(Seen::Held(held)),
+            Ok(Look::ReadOnly) => Err(read_only()),
             Ok(_) => who_else(engine, presence, wanted).await,
             Err(error) if Db::fault(&error) == Fault::Transient => Ok(Seen::Nothing),
             Err(error) => Err(refusal_of::<Db>(&error)),
@@ -237,6 +238,12 @@ async fn leased<Db: Backend>(
     let (answer, mut asked) = oneshot::channel();
     tokio::spawn(async move {
         let looked = Db::lease(&mut connection, &wish).await;
+        if matches!(looked, Ok(Look::ReadOnly)) {
+            // Not lent again: the next connection may be to a server that accepts writes.
+            let _closed = connection.close().await;
+            let _unheard = answer.send(looked);
+            return;
+        }
         if let Err(Ok(Look::Claimed(()))) = answer.send(looked)
             && let Err(error) = Db::release(&mut connection, &wish.holder()).await
         {

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use sqlx::{PgConnection, PgPool, Postgres, Row, postgres::PgRow};
 
-use super::{Locks, found};
+use super::{Locks, code, found};
 use crate::{
     backend::{
         AttemptId, Holder, Leases, Listed, Look, Survey, Take, Taken, ToLease, Written,
@@ -129,7 +129,12 @@ impl Leases for Postgres {
             .bind(fingerprint)
             .bind(key)
             .fetch_one(connection)
-            .await?;
+            .await;
+        let row = match row {
+            // read_only_sql_transaction
+            Err(error) if code(&error).as_deref() == Some("25006") => return Ok(Look::ReadOnly),
+            other => other?,
+        };
         if row.try_get("leased")? {
             return Ok(Look::Claimed(()));
         }
