@@ -58,15 +58,18 @@ impl<Db: Backend> Hold<Db> for Lease<Db> {
         let Leasing { attempt, length, request } = terms;
         let wish = ToLease { wanted: wanted.clone(), attempt: *attempt, length: *length, request: request.clone() };
         let sent = Instant::now();
-        let looked = match leased(&engine.store, connection, wish.clone()).await {
+        let mut looked = leased(&engine.store, connection, wish.clone()).await;
+        if let Err(error @ (sqlx::Error::Io(_) | sqlx::Error::Protocol(_))) = &looked {
             // The answer was lost, and perhaps not the statement: sent again it meets its own record as claimed.
-            Err(error) if matches!(error, sqlx::Error::Io(_) | sqlx::Error::Protocol(_)) => {
-                log(&error);
-                let connection = engine.store.connection().await.map_err(|error| refusal_of::<Db>(&error))?;
-                leased(&engine.store, connection, wish.clone()).await
+            log(error);
+            looked = match engine.store.connection().await {
+                Ok(connection) => leased(&engine.store, connection, wish.clone()).await,
+                Err(error) => Err(error),
+            };
+            if looked.is_err() {
+                give_back(engine.store.clone(), wish.holder());
             }
-            other => other,
-        };
+        }
         match looked {
             Ok(Look::Claimed(())) => {
                 let presence = Arc::new(presence);
@@ -258,6 +261,16 @@ async fn leased<Db: Backend>(
     asked.close();
     // What was sent just before is not lost.
     asked.try_recv().unwrap_or(Err(sqlx::Error::PoolTimedOut))
+}
+
+/// Frees the key of a claim of which nobody knows whether it was granted. If that fails too, the recovery has it.
+fn give_back<Db: Backend>(store: Store<Db>, holder: Holder) {
+    tokio::spawn(async move {
+        let released = store.step(async move |mut connection| Db::release(&mut connection, &holder).await);
+        if let Err(error) = released.await {
+            log(&error);
+        }
+    });
 }
 
 /// Neither a record nor the key: a handler with database effects holds it, or something changed in between.
