@@ -117,6 +117,9 @@ impl<Db: Backend> Lease<Db> {
             (Some(mut transaction), Writes::Keep) => {
                 settle(patience, async move {
                     let written = Db::complete_within(&mut transaction, &holder, record).await;
+                    if let Ok(Written::Lost) = written {
+                        log_lost();
+                    }
                     to_commit(transaction, written).await
                 })
                 .await
@@ -217,12 +220,16 @@ impl<Db: Backend> Lease<Db> {
     }
 }
 
+fn log_lost() {
+    tracing::warn!("an attempt has lost its lease: another has decided its record, or is about to");
+}
+
 /// What a statement that stands alone came to. Where it failed nobody knows whether it did.
 fn done(written: Result<Written, sqlx::Error>) -> Result<(), Unsettled> {
     match written {
         Ok(Written::Yes) => Ok(()),
         Ok(Written::Lost | Written::Ended) => {
-            tracing::warn!("an attempt has lost its lease: another has decided its record, or is about to");
+            log_lost();
             Err(Unsettled::Unknown)
         }
         Err(error) => {
