@@ -22,7 +22,7 @@ use std::{
 use app::{Service, prepare};
 use futures_util::future::join_all;
 use seen::{assert_problem, assert_ran, assert_replayed, count, no_session, records, rows};
-use sqlx::{Connection, PgConnection, PgPool, postgres::PgConnectOptions};
+use sqlx::{Connection, PgConnection, PgPool, Postgres as Db, postgres::PgConnectOptions};
 use support::{
     databases::{Postgres, postgres},
     soon,
@@ -187,4 +187,20 @@ async fn b51_nothing_stays_in_a_session() {
     let locks = "pg_locks JOIN pg_database AS d ON d.oid = database \
                  WHERE locktype = 'advisory' AND d.datname = current_database()";
     assert_eq!(count(&database, locks).await, 0);
+}
+
+/// A claim with effects elsewhere is a statement by itself, and sqlx prepares that in one transaction of PgBouncer's and runs it
+/// in another, which with these settings knows nothing of it. Nothing runs then; `max_prepared_statements` of 1.21 is needed.
+#[tokio::test]
+async fn b51_effects_elsewhere_run_nothing_where_prepared_statements_are_lost() {
+    let database = postgres().await;
+    let bouncer = Bouncer::start(&database).await;
+    let service = Service::start_with(&database, bouncer.pool(&database, 4).await, |builder| builder).await;
+    for number in 0..5 {
+        let answer = service.charge("/charge", &format!("k{number}"), "write").await;
+        assert_problem(&answer, 503, "idempotency-store-unavailable");
+        assert_ran(&service.send(&format!("own{number}"), "write").await);
+    }
+    assert_eq!((service.runs(), service.probe.network.charges(), records(&database).await), (5, 0, 5));
+    no_session(&database, "state LIKE 'idle in transaction%'").await;
 }
