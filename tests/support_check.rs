@@ -17,7 +17,7 @@ use support::{
     databases::{Postgres, postgres, sqlite, sqlite_in_memory},
     gate::{Gate, Runs},
     http::{self, Server},
-    process::{Process, payments_command},
+    process::{Process, charges_command, payments_command},
     proxy::{Cut, Network, Proxy},
     soon,
     statement_log::StatementLog,
@@ -167,6 +167,29 @@ async fn a_held_statement_waits_for_its_release() {
     trap.release();
     soon("the commit", work).await.unwrap().unwrap();
     assert_eq!(rows(&database).await, 1);
+}
+
+#[tokio::test]
+async fn a_held_answer_waits_for_its_release() {
+    let database = postgres().await;
+    let proxy = Proxy::start(&database).await;
+    let pool = database.pool_with(1, proxy.options(&database)).await;
+    table(&pool).await;
+    // Prepared on this connection, so that the second time only binds it.
+    insert_and_commit(&pool, 1).await.unwrap();
+
+    for (id, text) in [(2, "INSERT INTO t"), (3, "COMMIT")] {
+        let trap = proxy.hold_answer(text);
+        let pool = pool.clone();
+        let work = tokio::spawn(async move { insert_and_commit(&pool, id).await });
+        trap.sprung().await;
+        // The server has run it; of an INSERT the others see nothing before its COMMIT.
+        assert_eq!(rows(&database).await, i64::from(id) - i64::from(text != "COMMIT"));
+        assert!(!work.is_finished());
+        trap.release();
+        soon("the commit", work).await.unwrap().unwrap();
+        assert_eq!(rows(&database).await, i64::from(id));
+    }
 }
 
 #[tokio::test]
@@ -333,7 +356,9 @@ async fn a_process_can_be_stopped_continued_and_ended() {
 }
 
 #[tokio::test]
-async fn the_example_is_found_or_built() {
-    let command = payments_command();
-    assert!(std::path::Path::new(command.as_std().get_program()).is_file());
+async fn the_examples_are_found_or_built() {
+    for command in [payments_command(), charges_command("example-charges"), charges_command("card-network")] {
+        let program = std::path::Path::new(command.as_std().get_program());
+        assert!(program.is_file(), "{}", program.display());
+    }
 }

@@ -6,12 +6,14 @@ pub use std::time::Duration;
 pub use axum::response::Response;
 
 pub use crate::{
+    Idempotency, NotDone, Once,
     attempts::Attempts,
-    call::{Call, Via, scope_of},
+    call::{Call, EventId, Via, event_id, scope_of},
     connection::{HoldsIdempotency, OnAttempt, OnDatabase, holds, never},
+    once::{Message, Returned, Unclaimed, message},
     outcome::{ByError, ByNothing, Cause, Outcome, Panicked, Probe, caught, outcome},
     policy::{
-        Fingerprint, Handler, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError,
+        Fingerprint, Handler, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, Replay,
         ScopeRule, SetCookie,
     },
     settle::Claim,

@@ -40,7 +40,16 @@ pub struct Attempts<E: Effects, T> {
     handler: &'static Handler,
     policy: Policy,
     scope: ScopeId,
+    key: KeySource,
     begun: u32,
+}
+
+/// Where a request's key is.
+pub(crate) enum KeySource {
+    /// In its `Idempotency-Key` header.
+    Header,
+    /// In the event that it delivers; `None` if that has no id.
+    Event(Option<Vec<u8>>),
 }
 
 impl<E: Effects, T: Send + 'static> Attempts<E, T> {
@@ -50,8 +59,9 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         handler: &'static Handler,
         policy: Policy,
         scope: ScopeId,
+        key: KeySource,
     ) -> Self {
-        Self { arguments: Some(arguments), request, handler, policy, scope, begun: 0 }
+        Self { arguments: Some(arguments), request, handler, policy, scope, key, begun: 0 }
     }
 
     /// Claims the key for one execution of the body.
@@ -94,6 +104,25 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
 
     /// The claim to make, if the request is to be protected.
     fn wanted(&self) -> Result<Option<Wanted>, Code> {
+        let id = match &self.key {
+            KeySource::Header => self.by_header()?,
+            KeySource::Event(None) => return Err(Code::EventIdMissing),
+            KeySource::Event(Some(id)) => {
+                Some(Digest::of("event", [self.scope()?.as_bytes(), self.handler.operation.as_bytes(), id]))
+            }
+        };
+        let subject = self.request.subject();
+        Ok(id.map(|id| Wanted {
+            id,
+            fingerprint: subject.print(self.policy.fingerprint),
+            bytes: subject.bytes(),
+            operation: self.handler.operation,
+            retention: self.policy.retention,
+        }))
+    }
+
+    /// The digest of scope and header, if there is one and the method is protected.
+    fn by_header(&self) -> Result<Option<Digest>, Code> {
         let parts = &self.request.parts;
         if !self.policy.methods.protect(&parts.method) {
             return Ok(None);
@@ -104,25 +133,21 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
             Err(KeyError::Missing) => return Err(Code::KeyMissing),
             Err(KeyError::Malformed) => return Err(Code::KeyMalformed),
         };
-        let Some(scope) = self.scope.digest() else {
-            tracing::error!("`scope_id` gave an empty part: reject callers without an identity in the extractor");
-            return Err(Code::ScopeEmpty);
-        };
-        let id = match self.handler.scope {
+        let scope = self.scope()?;
+        Ok(Some(match self.handler.scope {
             ScopeRule::Account => Digest::of("key", [scope.as_bytes(), key.as_bytes()]),
             ScopeRule::AccountAndEndpoint => {
                 let (method, route) = self.request.endpoint();
                 Digest::of("key at endpoint", [scope.as_bytes(), method.as_bytes(), route.as_bytes(), key.as_bytes()])
             }
-        };
-        let subject = self.request.subject();
-        Ok(Some(Wanted {
-            id,
-            fingerprint: subject.print(self.policy.fingerprint),
-            bytes: subject.bytes(),
-            operation: self.handler.operation,
-            retention: self.policy.retention,
         }))
+    }
+
+    fn scope(&self) -> Result<&Digest, Code> {
+        self.scope.digest().ok_or_else(|| {
+            tracing::error!("`scope_id` gave an empty part: reject callers without an identity in the extractor");
+            Code::ScopeEmpty
+        })
     }
 
     fn refused(&self, refusal: Refusal, wanted: Option<&Wanted>) -> Response {
@@ -130,7 +155,7 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
             Refusal::Completed(record) => match self.compared(wanted, &record.fingerprint) {
                 Comparison::Other => self.problem(Code::KeyReuse),
                 Comparison::Unknown => self.unreadable(Unreadable::Fingerprint),
-                Comparison::Same => match replay(record, self.policy.set_cookie) {
+                Comparison::Same => match replay(record, self.policy.set_cookie, self.policy.replay) {
                     Ok(response) => {
                         answered(self.handler.operation, Answer::Replayed, self.request.since);
                         response

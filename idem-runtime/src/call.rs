@@ -1,7 +1,7 @@
 //! One request to an annotated handler: its arguments are extracted, then its attempts begin.
 //! The expansion of `#[idempotent]` drives it: arguments, scope, and for each attempt claim, body, settle.
 
-use std::{future::Future, marker::PhantomData, pin::Pin, sync::Arc, time::Instant};
+use std::{borrow::Cow, future::Future, marker::PhantomData, pin::Pin, sync::Arc, time::Instant};
 
 use axum::{
     body::Body,
@@ -13,10 +13,11 @@ use http::{header, request::Parts};
 
 use crate::{
     Idempotency,
-    attempts::Attempts,
+    attempts::{Attempts, KeySource},
     backend::Backend,
     effects::Effects,
     fingerprint::Subject,
+    message_id::MessageId,
     policy::Handler,
     recording::Recording,
     request::StoredRequest,
@@ -78,16 +79,33 @@ impl<E: Effects, T: Send + 'static> Call<E, T> {
 
     /// Splits the request into the task to run in and the attempts to run there.
     pub fn begin(self, handler: &'static Handler, scope: ScopeId) -> (Tasks, Attempts<E, T>) {
+        self.begin_by(handler, scope, KeySource::Header)
+    }
+
+    /// The same for an event, whose id is the key.
+    pub fn begin_event(self, handler: &'static Handler, scope: ScopeId, id: EventId) -> (Tasks, Attempts<E, T>) {
+        self.begin_by(handler, scope, KeySource::Event(id.0))
+    }
+
+    fn begin_by(self, handler: &'static Handler, scope: ScopeId, key: KeySource) -> (Tasks, Attempts<E, T>) {
         let span = tracing::info_span!("idempotent", operation = handler.operation);
         let tasks = Tasks { tracker: self.request.idempotency.app.tasks.clone(), span };
         let policy = self.request.idempotency.app.policy.over(handler);
-        (tasks, Attempts::new(self.arguments, self.request, handler, policy, scope))
+        (tasks, Attempts::new(self.arguments, self.request, handler, policy, scope, key))
     }
 }
 
 /// The identity that the scope's parameter gives. A function, so that a type without `Scope` is reported at the argument.
 pub fn scope_of<S: Scope + ?Sized>(scope: &S) -> ScopeId {
     scope.scope_id()
+}
+
+/// The id of an event, owned; `None` if it is missing.
+pub struct EventId(Option<Vec<u8>>);
+
+/// The id that the attribute's `key` gives. A function for the same reason.
+pub fn event_id<I: MessageId + ?Sized>(id: &I) -> EventId {
+    EventId(id.message_id().filter(|id| !id.is_empty()).map(Cow::into_owned))
 }
 
 impl<Db: Backend, T> Extracted<Db, T> {

@@ -12,11 +12,13 @@ enum Rule {
     Bytes = 1,
     Json = 2,
     Declared = 3,
+    /// Of a message, which is no request.
+    Message = 4,
 }
 
 impl Rule {
     fn from_number(number: u8) -> Option<Self> {
-        [Self::Bytes, Self::Json, Self::Declared].into_iter().find(|rule| *rule as u8 == number)
+        [Self::Bytes, Self::Json, Self::Declared, Self::Message].into_iter().find(|rule| *rule as u8 == number)
     }
 }
 
@@ -28,6 +30,11 @@ pub(crate) struct Print {
 }
 
 impl Print {
+    /// The fingerprint of what a message carries.
+    pub(crate) fn of_message(payload: &[u8]) -> Self {
+        Self { rule: Rule::Message, digest: Digest::of("fingerprint message", [payload]) }
+    }
+
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         [&[self.rule as u8], self.digest.as_bytes()].concat()
     }
@@ -69,7 +76,7 @@ impl Subject<'_> {
             (Some(Rule::Bytes), _) => self.bytes(),
             (Some(Rule::Json), _) => self.json(),
             (Some(Rule::Declared), policy::Fingerprint::Declared(declared)) => self.declared(declared),
-            (Some(Rule::Declared) | None, _) => return Comparison::Unknown,
+            (Some(Rule::Declared | Rule::Message) | None, _) => return Comparison::Unknown,
         };
         if print.digest.as_bytes() == digest { Comparison::Same } else { Comparison::Other }
     }
@@ -100,6 +107,7 @@ impl Subject<'_> {
             Rule::Bytes => "fingerprint bytes",
             Rule::Json => "fingerprint json",
             Rule::Declared => "fingerprint declared",
+            Rule::Message => "fingerprint message",
         };
         let start = [self.parts.method.as_str().as_bytes(), self.uri.path().as_bytes()];
         Print { rule, digest: Digest::of(name, start.into_iter().chain(rest)) }

@@ -16,9 +16,9 @@ use crate::{
     backend::Backend,
     engine::{Engine, Store},
     error::Error,
+    lengths::{Lease, Retention},
     policy::{
-        Fingerprint, InProgress, Isolation, KeyFormat, KeyPresence, Lease, Methods, Mismatch, OnServerError, Policy,
-        Retention, SetCookie,
+        Fingerprint, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, Policy, SetCookie,
     },
     problem::{Code, Problem},
     running::Running,
@@ -111,7 +111,8 @@ impl<Db: Backend> Idempotency<Db> {
     /// [`patience`](Builder::patience) has been answered and is not waited for; nothing of it commits.
     ///
     /// # Errors
-    /// [`Error::StillRunning`] if the limit ran out first. Ending the process then rolls those attempts back.
+    /// [`Error::StillRunning`] if the limit ran out first. Ending the process then rolls those attempts back; those with
+    /// external effects it leaves to the recovery.
     pub async fn drain(&self, limit: Duration) -> Result<(), Error> {
         self.app.tasks.close();
         let drained = tokio::time::timeout(limit, self.app.tasks.wait()).await;

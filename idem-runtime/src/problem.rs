@@ -16,6 +16,8 @@ pub enum Code {
     KeyMissing,
     /// `idempotency-key-malformed`, 400: the header is not exactly one key of the right form.
     KeyMalformed,
+    /// `event-id-missing`, 400: the event carries no id.
+    EventIdMissing,
     /// `in-progress`, 409: the same request is running at this moment, or its attempt died and is not decided yet.
     InProgress,
     /// `idempotency-key-reuse`, 422 or 400: the key belongs to another request.
@@ -27,15 +29,19 @@ pub enum Code {
     OutcomeUnknown,
     /// `idempotency-contention`, 503: the transaction kept losing against others; nothing stayed.
     Contention,
-    /// `idempotency-transaction-aborted`, 500: the database refused the transaction; nothing stayed.
+    /// `idempotency-transaction-aborted`, 500: the database refused the transaction; nothing stayed in the database, and with
+    /// external effects the record is left to the recovery.
     TransactionAborted,
-    /// `idempotency-transaction-ended`, 500: the handler ended the transaction by SQL of its own.
+    /// `idempotency-transaction-ended`, 500: the handler ended the transaction by SQL of its own. With external effects the
+    /// record is left to the recovery.
     TransactionEnded,
     /// `idempotency-handler-panicked`, 500: the handler panicked; stored like any other answer.
     HandlerPanicked,
-    /// `idempotency-response-too-large`, 500: the response is over the limit; nothing stayed.
+    /// `idempotency-response-too-large`, 500: the response is over the limit; nothing stayed in the database. With external
+    /// effects this answer is stored, or the record is left to the recovery.
     ResponseTooLarge,
-    /// `idempotency-response-unfinished`, 500: the response's body failed, or did not end within 10 seconds; nothing stayed.
+    /// `idempotency-response-unfinished`, 500: the response's body failed, or did not end within 10 seconds; for the
+    /// rest as [`ResponseTooLarge`](Self::ResponseTooLarge).
     ResponseUnfinished,
     /// `idempotency-record-unreadable`, 500: there is a record that this version cannot read.
     RecordUnreadable,
@@ -52,6 +58,12 @@ impl Code {
         self.texts().0
     }
 
+    /// A short summary, the same for every occurrence.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        self.texts().1
+    }
+
     /// Code, title and detail.
     const fn texts(self) -> (&'static str, &'static str, &'static str) {
         match self {
@@ -64,6 +76,11 @@ impl Code {
                 "idempotency-key-malformed",
                 "Idempotency-Key is malformed",
                 "Send exactly one Idempotency-Key of 1 to 255 visible ASCII characters, bare or in double quotes, in the form this operation documents.",
+            ),
+            Self::EventIdMissing => (
+                "event-id-missing",
+                "The event has no id",
+                "Without an id nothing tells its deliveries from other events. It was not handled.",
             ),
             Self::InProgress => (
                 "in-progress",
@@ -135,7 +152,7 @@ impl Code {
 
     const fn status(self) -> StatusCode {
         match self {
-            Self::KeyMissing | Self::KeyMalformed => StatusCode::BAD_REQUEST,
+            Self::KeyMissing | Self::KeyMalformed | Self::EventIdMissing => StatusCode::BAD_REQUEST,
             Self::InProgress => StatusCode::CONFLICT,
             Self::KeyReuse => StatusCode::UNPROCESSABLE_ENTITY,
             Self::StoreUnavailable | Self::OutcomeUnknown | Self::Contention => StatusCode::SERVICE_UNAVAILABLE,

@@ -1,13 +1,19 @@
 //! What is stored for a key, as rows hold it, and the encoding of its headers.
 //! Golden bytes in the tests pin the encoding: records outlive releases.
 
+use std::{fmt, str::FromStr};
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use serde::de::DeserializeOwned;
 
-use crate::policy::SetCookie;
+use crate::{digest::Digest, policy::SetCookie};
 
 /// The encoding of `headers` below. A row with another number is not read.
 const FORMAT: i16 = 1;
+
+/// The encoding of a value that is no response: JSON, in the column of the body.
+const VALUE: i16 = 2;
 
 /// One row, as a backend reads and writes it.
 #[derive(Clone, PartialEq, Eq)]
@@ -17,6 +23,41 @@ pub struct Record {
     pub(crate) status: i16,
     pub(crate) headers: Vec<u8>,
     pub(crate) body: Bytes,
+}
+
+/// Names a record in lists, logs and [`Idempotency::resolve`](crate::Idempotency::resolve): 64 hexadecimal digits, from
+/// which neither key nor scope can be read.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RecordId(pub(crate) Digest);
+
+impl fmt::Display for RecordId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for RecordId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RecordId({self})")
+    }
+}
+
+/// The text is not that of a [`RecordId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a record is named by 64 hexadecimal digits")]
+pub struct NotARecordId;
+
+impl FromStr for RecordId {
+    type Err = NotARecordId;
+
+    fn from_str(text: &str) -> Result<Self, NotARecordId> {
+        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(NotARecordId);
+        }
+        let bytes: Result<Vec<u8>, _> =
+            (0..32).map(|at| u8::from_str_radix(text.get(2 * at..2 * at + 2).unwrap_or_default(), 16)).collect();
+        bytes.ok().and_then(|bytes| Digest::from_slice(&bytes)).map(Self).ok_or(NotARecordId)
+    }
 }
 
 /// Why a stored record cannot be replayed.
@@ -44,6 +85,16 @@ impl Record {
     ) -> Option<Self> {
         let status = i16::try_from(status.as_u16()).ok()?;
         Some(Self { fingerprint, format: FORMAT, status, headers: encode(headers, set_cookie)?, body })
+    }
+
+    /// The record of what a consumer's effect returned.
+    pub(crate) fn of_value(fingerprint: Vec<u8>, json: Vec<u8>) -> Self {
+        Self { fingerprint, format: VALUE, status: 0, headers: Vec::new(), body: json.into() }
+    }
+
+    /// Reads such a value back; `None` if it is none.
+    pub(crate) fn value<T: DeserializeOwned>(&self) -> Option<serde_json::Result<T>> {
+        (self.format == VALUE).then(|| serde_json::from_slice(&self.body))
     }
 
     /// Reads the response back.
@@ -180,8 +231,8 @@ mod tests {
         let mut cut = record.clone();
         cut.headers.pop();
         assert_eq!(cut.read().err(), Some(Unreadable::Headers));
-        let newer = Record { format: 2, ..record.clone() };
-        assert_eq!(newer.read().err(), Some(Unreadable::Format(2)));
+        let newer = Record { format: 9, ..record.clone() };
+        assert_eq!(newer.read().err(), Some(Unreadable::Format(9)));
         let odd = Record { status: 7, ..record };
         assert_eq!(odd.read().err(), Some(Unreadable::Status(7)));
     }

@@ -13,7 +13,7 @@ use http::{HeaderName, HeaderValue, header, response::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::{
-    policy::SetCookie,
+    policy::{Replay, SetCookie},
     problem::Code,
     record::{Record, Unreadable},
 };
@@ -51,7 +51,8 @@ pub enum Settle {
     NothingExecuted,
     /// The transaction lost against another one (serialization failure, deadlock): roll back and run the handler again,
     /// four times in all, then `503`. For handlers whose error type does not lead to the `sqlx::Error` by
-    /// [`source`](std::error::Error::source); where it does, idem sees it by itself.
+    /// [`source`](std::error::Error::source); where it does, idem sees it by itself. A handler with external effects is never
+    /// run again: for it this is a failure, which ends as a 5xx does.
     RunAgain,
 }
 
@@ -121,11 +122,17 @@ fn is_event_stream(parts: &Parts) -> bool {
 }
 
 /// The stored response, and the mark that says it is one.
-pub(crate) fn replay(record: Record, set_cookie: SetCookie) -> Result<Response, Unreadable> {
+pub(crate) fn replay(record: Record, set_cookie: SetCookie, replay: Replay) -> Result<Response, Unreadable> {
     let (status, headers, body) = record.read()?;
-    let mut response = Response::new(Body::from(body));
+    let mut response = match replay {
+        Replay::Whole => {
+            let mut response = Response::new(Body::from(body));
+            *response.headers_mut() = headers;
+            response
+        }
+        Replay::Status => Response::default(),
+    };
     *response.status_mut() = status;
-    *response.headers_mut() = headers;
     if set_cookie == SetCookie::Drop {
         response.headers_mut().remove(header::SET_COOKIE);
     }

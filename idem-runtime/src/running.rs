@@ -124,10 +124,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::{
-        fingerprint::Subject,
-        policy::{Fingerprint, Retention},
-    };
+    use crate::{fingerprint::Subject, lengths::Retention, policy::Fingerprint};
 
     fn wanted(key: &str, body: &'static str) -> Wanted {
         let (parts, ()) = http::Request::post("/p").body(()).expect("a request").into_parts();

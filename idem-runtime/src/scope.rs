@@ -42,6 +42,20 @@ impl<T: Scope + ?Sized> Scope for &T {
     }
 }
 
+/// The name of a source of messages. (No request gives a handler a `str`, so none can take a text for an account by mistake.)
+impl Scope for str {
+    fn scope_id(&self) -> ScopeId {
+        ScopeId::new(self)
+    }
+}
+
+/// For calls that name the scope themselves, such as [`Idempotency::once`](crate::Idempotency::once).
+impl Scope for ScopeId {
+    fn scope_id(&self) -> ScopeId {
+        *self
+    }
+}
+
 #[diagnostic::do_not_recommend]
 impl<T: Scope> Scope for Extension<T> {
     fn scope_id(&self) -> ScopeId {

@@ -1,4 +1,4 @@
-//! Servers as processes of their own, to kill, stop and watch; first of all the example `payments`.
+//! Servers as processes of their own, to kill, stop and watch: the programs of the examples.
 //! Signals go through the shell's `kill`, which every system has, and which needs no unsafe code.
 
 use std::{
@@ -33,30 +33,41 @@ pub async fn payments(database_url: &str) -> Process {
     Process::start(command).await
 }
 
-/// The example's command, without environment of ours, for other arguments and variables.
+/// The command of the example `payments`, without environment of ours, for other arguments and variables.
 pub fn payments_command() -> Command {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let mut command = Command::new(BUILT.get_or_init(build_payments));
+    command(BUILT.get_or_init(|| build("example-payments")), "example-payments")
+}
+
+/// The command of one of the two programs of the example `charges`.
+pub fn charges_command(program: &str) -> Command {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    command(BUILT.get_or_init(|| build("example-charges")), program)
+}
+
+fn command(folder: &Path, program: &str) -> Command {
+    let mut command = Command::new(folder.join(format!("{program}{}", env::consts::EXE_SUFFIX)));
     command.env_remove("LISTEN").env_remove("DATABASE_URL");
     command
 }
 
-/// Builds, even where a binary is there: it could be yesterday's. When it is current this takes no time.
-fn build_payments() -> PathBuf {
+/// Builds a package, even where its programs are there: they could be yesterday's. When they are current this takes no
+/// time. Returns the folder that they are in.
+fn build(package: &str) -> PathBuf {
     // TARGET/PROFILE/deps/test-executable
     let executable = env::current_exe().expect("the test executable's path");
     let folder = executable.ancestors().nth(2).expect("a profile's folder");
     let profile = folder.file_name().and_then(|name| name.to_str()).expect("a profile's name");
     let status = std::process::Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--quiet", "--package", "example-payments", "--profile"])
+        .args(["build", "--quiet", "--package", package, "--profile"])
         .arg(if profile == "debug" { "dev" } else { profile })
         .arg("--target-dir")
         .arg(folder.parent().expect("a target folder"))
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
         .status()
         .expect("cargo");
-    assert!(status.success(), "the example does not build");
-    folder.join(format!("example-payments{}", env::consts::EXE_SUFFIX))
+    assert!(status.success(), "{package} does not build");
+    folder.to_owned()
 }
 
 impl Process {

@@ -63,6 +63,7 @@ struct Armed {
 enum Action {
     Cut(Cut),
     Hold,
+    HoldAnswer,
 }
 
 #[derive(Default)]
@@ -76,13 +77,13 @@ struct Signals {
 pub struct Trap(Arc<Signals>);
 
 impl Trap {
-    /// Waits until it has acted: the connection is cut, or the statement is held.
+    /// Waits until it has acted: the connection is cut, or the statement or its answer is held.
     #[track_caller]
     pub fn sprung(&self) -> impl Future<Output = ()> {
         soon("the statement to meet its trap", self.0.sprung.notified())
     }
 
-    /// Lets a held statement go on.
+    /// Lets a held statement or answer go on.
     pub fn release(&self) {
         self.0.released.notify_one();
     }
@@ -134,6 +135,11 @@ impl Proxy {
     /// Stops the next statement with this text in its SQL before the server, until the trap is released.
     pub fn hold(&self, text: &str) -> Trap {
         self.arm(Action::Hold, text)
+    }
+
+    /// Lets the server run the next statement with this text in its SQL, and keeps the answer until the trap is released.
+    pub fn hold_answer(&self, text: &str) -> Trap {
+        self.arm(Action::HoldAnswer, text)
     }
 
     fn arm(&self, action: Action, text: &str) -> Trap {

@@ -6,11 +6,7 @@ use std::{future::Future, time::Duration};
 use sqlx::{Pool, SqlStr, Transaction, error::DatabaseError};
 
 use crate::{
-    digest::Digest,
-    error::Error,
-    fingerprint::Print,
-    outcome::Cause,
-    policy::{Isolation, Retention},
+    digest::Digest, error::Error, fingerprint::Print, lengths::Retention, outcome::Cause, policy::Isolation,
     record::Record,
 };
 

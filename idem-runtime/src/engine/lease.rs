@@ -150,8 +150,11 @@ impl<Db: Backend> Lease<Db> {
     pub(crate) async fn leave(mut self, transaction: Option<Transaction<'static, Db>>) -> Result<(), Unsettled> {
         drop(self.renewal.take());
         let undone = self.undone(transaction).await;
-        self.lapse().await;
-        undone
+        match self.lapse().await {
+            // Another has decided, or is about to: what this attempt has to say is not the answer to the request.
+            Ok(Written::Lost | Written::Ended) => done(Ok(Written::Lost)),
+            _ => undone,
+        }
     }
 
     /// Leaves the record in progress, to be asked about again after a pause.
@@ -202,7 +205,7 @@ impl<Db: Backend> Lease<Db> {
     /// What did not end as asked is left to the recovery; whether anything was saved, it finds out.
     async fn ended(self, settled: Result<(), Unsettled>) -> Result<(), Unsettled> {
         let Err(unsettled) = settled else { return Ok(()) };
-        self.lapse().await;
+        let _lapsed = self.lapse().await;
         Err(match unsettled {
             Unsettled::Aborted | Unsettled::Ended => unsettled,
             Unsettled::Again | Unsettled::Unavailable | Unsettled::Schema | Unsettled::Unknown => Unsettled::Unknown,
@@ -210,13 +213,11 @@ impl<Db: Backend> Lease<Db> {
     }
 
     /// Ends the lease, if it is still this one's.
-    async fn lapse(&self) {
+    async fn lapse(&self) -> Result<Written, sqlx::Error> {
         let holder = self.holder;
         let lapsed =
             self.store.step(async move |mut connection| Db::renew(&mut connection, &holder, Duration::ZERO).await);
-        if let Err(error) = lapsed.await {
-            log(&error);
-        }
+        lapsed.await.inspect_err(log)
     }
 }
 

@@ -25,7 +25,8 @@ pub(super) async fn serve(client: TcpStream, shared: Arc<Shared>) -> io::Result<
     server.set_nodelay(true)?;
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let flow = Flow { answered: watch::Sender::new(0), swallow: watch::Sender::new(false) };
+    let flow =
+        Flow { answered: watch::Sender::new(0), swallow: watch::Sender::new(false), dam: watch::Sender::new(false) };
     let upward = Upward {
         from: Messages { stream: from_client, buffer: Vec::new() },
         to: to_server,
@@ -44,8 +45,10 @@ pub(super) async fn serve(client: TcpStream, shared: Arc<Shared>) -> io::Result<
 struct Flow {
     /// How often the server has said "ready for query".
     answered: watch::Sender<usize>,
-    /// Whether the server's answers are kept from the client.
+    /// Whether the server's answers are kept from the client for good.
     swallow: watch::Sender<bool>,
+    /// Whether they are kept from it for now.
+    dam: watch::Sender<bool>,
 }
 
 struct Upward<'a> {
@@ -62,7 +65,7 @@ impl Upward<'_> {
     async fn run(mut self) -> io::Result<Arc<Signals>> {
         let startup = self.from.next(0).await?;
         self.forward(&startup, true).await?;
-        let mut cutting = None;
+        let (mut cutting, mut damming) = (None, None);
         loop {
             let message = self.from.next(1).await?;
             let trap = self.statement(&message).and_then(|sql| self.take_trap(&sql));
@@ -76,18 +79,33 @@ impl Upward<'_> {
                     signals.sprung.notify_one();
                     signals.released.notified().await;
                 }
+                Some((Action::HoldAnswer, signals)) => {
+                    self.flow.dam.send_replace(true);
+                    damming = Some(signals);
+                }
                 None => {}
             }
             // Query and Sync: the server answers up to "ready for query". Before that it may keep its answers.
             let asks = matches!(message[0], b'Q' | b'S');
             self.forward(&message, asks).await?;
             if let Some(signals) = cutting.take_if(|_| asks) {
-                let all = self.asked;
-                let mut answered = self.flow.answered.subscribe();
-                answered.wait_for(|answered| *answered >= all).await.map_err(io::Error::other)?;
+                self.all_answered().await?;
                 return Ok(signals);
             }
+            if let Some(signals) = damming.take_if(|_| asks) {
+                self.all_answered().await?;
+                signals.sprung.notify_one();
+                signals.released.notified().await;
+                self.flow.dam.send_replace(false);
+            }
         }
+    }
+
+    /// Waits until the server has answered all that it was asked.
+    async fn all_answered(&self) -> io::Result<()> {
+        let all = self.asked;
+        let mut answered = self.flow.answered.subscribe();
+        answered.wait_for(|answered| *answered >= all).await.map(|_| ()).map_err(io::Error::other)
     }
 
     async fn forward(&mut self, message: &[u8], asks: bool) -> io::Result<()> {
@@ -124,14 +142,22 @@ impl Upward<'_> {
 
 async fn downward(from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, flow: &Flow) -> io::Result<()> {
     let mut from = Messages { stream: from, buffer: Vec::new() };
+    let mut dam = flow.dam.subscribe();
+    let mut kept = Vec::new();
     loop {
         let message = from.next(1).await?;
+        let ready = message[0] == b'Z';
         if !*flow.swallow.borrow() {
-            thawed(shared).await?;
-            to.write_all(&message).await?;
+            kept.extend(message);
         }
-        if message[0] == b'Z' {
+        if ready {
             flow.answered.send_modify(|answered| *answered += 1);
+        }
+        // Behind a dam an answer is collected to its end; after that the server says nothing before it is asked again.
+        if ready || !*dam.borrow() {
+            dam.wait_for(|dam| !dam).await.map_err(io::Error::other)?;
+            thawed(shared).await?;
+            to.write_all(&std::mem::take(&mut kept)).await?;
         }
     }
 }

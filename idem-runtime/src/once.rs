@@ -1,0 +1,337 @@
+//! One effect for each message: for consumers of queues, which deliver at least once. A claim as handlers have it, and the
+//! value that the effect returned in place of a response.
+
+use std::time::Instant;
+
+use futures_util::future::BoxFuture;
+use serde::{Serialize, de::DeserializeOwned};
+use sqlx::Transaction;
+
+use crate::{
+    Idempotency,
+    backend::{Backend, Wanted},
+    digest::Digest,
+    engine::{self, Refusal, Unsettled, Writes},
+    fingerprint::Print,
+    lengths::Retention,
+    message_id::MessageId,
+    observe::{Answer, answered},
+    outcome::{Panicked, caught},
+    policy::{Handler, InProgress, Isolation},
+    problem::Code,
+    record::Record,
+    scope::{Scope, ScopeId},
+};
+
+/// What a message came to. Either way its effect is there, exactly once: acknowledge it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Once<T> {
+    /// It ran now, and its writes are committed; this is what it returned.
+    Ran(T),
+    /// It had run before; this is what it returned then.
+    AlreadyDone(T),
+}
+
+impl<T> Once<T> {
+    /// What the effect returned, now or before.
+    pub fn into_value(self) -> T {
+        match self {
+            Self::Ran(value) | Self::AlreadyDone(value) => value,
+        }
+    }
+}
+
+/// Why a message must not be acknowledged. Nothing of it was committed, but where it says otherwise.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotDone<E> {
+    /// The effect failed, and was rolled back; a redelivery runs.
+    #[error("the effect failed")]
+    Failed(#[source] E),
+    /// The effect panicked, and was rolled back; a redelivery runs.
+    #[error("the effect panicked")]
+    Panicked,
+    /// The same message is being processed elsewhere at this moment. What comes of it, its redelivery will tell.
+    #[error("the message is being processed elsewhere")]
+    InProgress,
+    /// Another message came under this id before: the payload is another one. Nothing ran; a redelivery says the same.
+    #[error("another message came under this id before")]
+    OtherMessage,
+    /// The message has no id, or an empty one: nothing tells its deliveries from other messages. Nothing ran.
+    #[error("the message has no id")]
+    NoId,
+    /// The value does not serialise, or a stored one does not deserialise as this type. In the first case everything was
+    /// rolled back, in the second the effect is there.
+    #[error("the value of the effect cannot be stored or read")]
+    Value(#[source] serde_json::Error),
+    /// One of idem's own reasons, as handlers answer it. With [`Code::OutcomeUnknown`] the effect may be there; the
+    /// redelivery finds out.
+    #[error("{}", .0.title())]
+    Store(Code),
+}
+
+/// The name of an effect and how it is claimed: of [`Idempotency::consumer`].
+#[must_use]
+pub struct Consumer<'i, Db: Backend> {
+    idempotency: &'i Idempotency<Db>,
+    operation: &'static str,
+    retention: Retention,
+    isolation: Option<Isolation>,
+    payload: Option<Print>,
+}
+
+impl<Db: Backend> Idempotency<Db> {
+    /// Runs an effect once for each message: [`Consumer::once`], of an operation called `once`. Where several consumers get
+    /// the same messages, give each a name of its own: [`consumer`](Self::consumer).
+    ///
+    /// # Errors
+    /// [`NotDone`]: do not acknowledge the message.
+    pub async fn once<T: Serialize + DeserializeOwned, E>(
+        &self,
+        source: impl Scope,
+        id: impl MessageId,
+        effect: impl for<'t> FnOnce(&'t mut Transaction<'static, Db>) -> BoxFuture<'t, Result<T, E>>,
+    ) -> Result<Once<T>, NotDone<E>> {
+        self.consumer("once").once(source, id, effect).await
+    }
+
+    /// A consumer by the stored name of its effect. Two consumers have each message once each.
+    pub fn consumer(&self, operation: &'static str) -> Consumer<'_, Db> {
+        let policy = self.app.policy;
+        let (retention, isolation) = (policy.retention, policy.isolation);
+        Consumer { idempotency: self, operation, retention, isolation, payload: None }
+    }
+}
+
+impl<Db: Backend> Consumer<'_, Db> {
+    /// What tells this message from another under the same id: bytes that every delivery of it has alike. Without it, equal
+    /// ids are equal messages.
+    pub fn payload(mut self, payload: impl AsRef<[u8]>) -> Self {
+        self.payload = Some(Print::of_message(payload.as_ref()));
+        self
+    }
+
+    /// How long a message is remembered: longer than its queue may redeliver it. Default: the application's.
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.retention = retention;
+        self
+    }
+
+    /// The isolation level of the transaction. Default: the application's.
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = Some(isolation);
+        self
+    }
+
+    /// Runs the effect in the transaction that also records the message's id, unless it has run before.
+    ///
+    /// `source` is whose ids these are: two sources may use the same. Dropping the future rolls back. The effect owns what
+    /// it captures, as with sqlx's own `Connection::transaction`: rustc cannot tell yet that an `async` closure over a
+    /// borrowed transaction is `Send`. A function with the attribute borrows what it likes.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")]
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use idem_runtime::{Idempotency, Once};
+    /// use sqlx::{Executor, SqlitePool};
+    ///
+    /// let pool = SqlitePool::connect("sqlite::memory:").await?;
+    /// pool.execute("CREATE TABLE receipts (message TEXT)").await?;
+    /// let idempotency = Idempotency::builder(pool).build();
+    /// idempotency.migrate().await?;
+    ///
+    /// let deliver = async || {
+    ///     let consumer = idempotency.consumer("send_receipt");
+    ///     consumer.once("orders", "m-1", |tx| Box::pin(async move {
+    ///         sqlx::query("INSERT INTO receipts VALUES ('m-1')").execute(&mut **tx).await.map(|done| done.rows_affected())
+    ///     })).await
+    /// };
+    /// assert_eq!(deliver().await?, Once::Ran(1));
+    /// assert_eq!(deliver().await?, Once::AlreadyDone(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NotDone`]: do not acknowledge the message.
+    pub async fn once<T: Serialize + DeserializeOwned, E>(
+        self,
+        source: impl Scope,
+        id: impl MessageId,
+        effect: impl for<'t> FnOnce(&'t mut Transaction<'static, Db>) -> BoxFuture<'t, Result<T, E>>,
+    ) -> Result<Once<T>, NotDone<E>> {
+        let mut message = match self.claim(source.scope_id(), &id).await {
+            Ok(message) => message,
+            Err(unclaimed) => return unclaimed.said(),
+        };
+        let result = caught(async { effect(message.lent()).await }).await;
+        message.settle(result).await
+    }
+
+    /// Claims the message.
+    async fn claim(self, source: ScopeId, id: &(impl MessageId + ?Sized)) -> Result<Message<Db>, Unclaimed> {
+        let since = Instant::now();
+        let operation = self.operation;
+        let refused = |why| Unclaimed { why, operation, since };
+        let id = id.message_id().filter(|id| !id.is_empty()).ok_or_else(|| refused(Why::NoId))?;
+        let source = source.digest().ok_or_else(|| refused(Why::Code(Code::ScopeEmpty)))?;
+        let print = self.payload.unwrap_or_else(|| Print::of_message(&[]));
+        let wanted = Wanted {
+            id: Digest::of("message", [source.as_bytes(), operation.as_bytes(), &id]),
+            fingerprint: print,
+            bytes: print,
+            operation,
+            retention: self.retention,
+        };
+        let engine = &self.idempotency.app.engine;
+        match engine.claim::<engine::Claim<Db>>(&wanted, &self.isolation, InProgress::Reject).await {
+            Ok(claim) => Ok(Message { claim, operation, since }),
+            Err(refusal) => Err(refused(Why::of(refusal, &wanted))),
+        }
+    }
+}
+
+/// Claims a message for a function with the attribute.
+///
+/// # Errors
+/// Why it does not run.
+pub async fn message<Db: Backend>(
+    idempotency: &Idempotency<Db>,
+    handler: &'static Handler,
+    source: ScopeId,
+    id: &(impl MessageId + ?Sized),
+    payload: Option<&[u8]>,
+) -> Result<Message<Db>, Unclaimed> {
+    let policy = idempotency.app.policy.over(handler);
+    let (retention, isolation) = (policy.retention, policy.isolation);
+    let payload = payload.map(Print::of_message);
+    Consumer { idempotency, operation: handler.operation, retention, isolation, payload }.claim(source, id).await
+}
+
+/// What a consumer's function returns, taken apart.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say whether the effect failed",
+    label = "not a `Result`",
+    note = "a function that runs once for each message returns `Result<T, E>`, `T` serialisable: an `Err` rolls back"
+)]
+pub trait Returned {
+    /// What is stored.
+    type Value: Serialize + DeserializeOwned;
+    /// What rolls back.
+    type Error;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + DeserializeOwned, E> Returned for Result<T, E> {
+    type Value = T;
+    type Error = E;
+}
+
+/// A claimed message. Dropped, it rolls back.
+pub struct Message<Db: Backend> {
+    claim: engine::Claim<Db>,
+    operation: &'static str,
+    since: Instant,
+}
+
+/// Why a message was not claimed.
+pub struct Unclaimed {
+    why: Why,
+    operation: &'static str,
+    since: Instant,
+}
+
+enum Why {
+    /// The effect has run, and returned this.
+    Done(Record),
+    InProgress,
+    OtherMessage,
+    NoId,
+    Code(Code),
+}
+
+impl Why {
+    fn of(refusal: Refusal, wanted: &Wanted) -> Self {
+        match refusal {
+            Refusal::Completed(record) if wanted.is(&record.fingerprint) => Self::Done(record),
+            Refusal::Completed(_) | Refusal::Mismatch => Self::OtherMessage,
+            Refusal::Held(_) | Refusal::InProgress(_) => Self::InProgress,
+            Refusal::Unavailable => Self::Code(Code::StoreUnavailable),
+            Refusal::Schema => Self::Code(Code::Schema),
+            Refusal::Unreadable => Self::Code(Code::RecordUnreadable),
+        }
+    }
+}
+
+impl Unclaimed {
+    /// What the consumer is told.
+    ///
+    /// # Errors
+    /// [`NotDone`], unless the effect has run before.
+    pub fn said<T: DeserializeOwned, E>(self) -> Result<Once<T>, NotDone<E>> {
+        let (answer, said) = match self.why {
+            Why::Done(record) => match record.value() {
+                Some(value) => (Answer::Replayed, value.map(Once::AlreadyDone).map_err(NotDone::Value)),
+                None => (Answer::Problem(Code::RecordUnreadable), Err(NotDone::Store(Code::RecordUnreadable))),
+            },
+            Why::InProgress => (Answer::Problem(Code::InProgress), Err(NotDone::InProgress)),
+            Why::OtherMessage => (Answer::Problem(Code::KeyReuse), Err(NotDone::OtherMessage)),
+            Why::NoId => (Answer::Problem(Code::KeyMissing), Err(NotDone::NoId)),
+            Why::Code(code) => (Answer::Problem(code), Err(NotDone::Store(code))),
+        };
+        answered(self.operation, answer, self.since);
+        said
+    }
+}
+
+impl<Db: Backend> Message<Db> {
+    /// The open transaction.
+    pub fn lent(&mut self) -> &mut Transaction<'static, Db> {
+        &mut self.claim.transaction
+    }
+
+    /// Commits the effect and its value, or rolls back.
+    ///
+    /// # Errors
+    /// [`NotDone`], unless it is committed.
+    pub async fn settle<T: Serialize, E>(self, result: Result<Result<T, E>, Panicked>) -> Result<Once<T>, NotDone<E>> {
+        let Self { claim, operation, since } = self;
+        let value = match result {
+            Ok(Ok(value)) => value,
+            Ok(Err(error)) => return freed(claim, operation, since, NotDone::Failed(error)).await,
+            Err(Panicked) => return freed(claim, operation, since, NotDone::Panicked).await,
+        };
+        let record = match serde_json::to_vec(&value) {
+            Ok(json) => Record::of_value(claim.fingerprint(), json),
+            Err(error) => return freed(claim, operation, since, NotDone::Value(error)).await,
+        };
+        let recorded = claim.record(Writes::Keep, record).await.map_err(code_of);
+        answered(operation, recorded.map_or_else(Answer::Problem, |()| Answer::Stored), since);
+        recorded.map(|()| Once::Ran(value)).map_err(NotDone::Store)
+    }
+}
+
+/// Rolls back. Whether that succeeded matters to nobody: what was not committed is not there.
+async fn freed<Db: Backend, T, E>(
+    claim: engine::Claim<Db>,
+    operation: &'static str,
+    since: Instant,
+    why: NotDone<E>,
+) -> Result<Once<T>, NotDone<E>> {
+    let _freed = claim.free().await;
+    answered(operation, Answer::Freed, since);
+    Err(why)
+}
+
+fn code_of(unsettled: Unsettled) -> Code {
+    match unsettled {
+        // Run again by the redelivery.
+        Unsettled::Again => Code::Contention,
+        Unsettled::Aborted => Code::TransactionAborted,
+        Unsettled::Ended => Code::TransactionEnded,
+        Unsettled::Unavailable => Code::StoreUnavailable,
+        Unsettled::Schema => Code::Schema,
+        Unsettled::Unknown => Code::OutcomeUnknown,
+    }
+}
