@@ -3,7 +3,7 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use sqlx::{PgConnection, PgPool, Postgres, Row, postgres::PgRow};
+use sqlx::{Connection, PgConnection, PgPool, Postgres, Row, postgres::PgRow};
 
 use super::{Locks, code, found};
 use crate::{
@@ -103,6 +103,33 @@ const STALLED: &str = "\
      WHERE attempt IS NOT NULL AND (lease_until <= clock_timestamp() OR asked > 0) \
      ORDER BY created_at LIMIT $1";
 
+/// Runs a statement that stands alone. Behind a pooler that lends sessions for one transaction each, sqlx prepares it in one
+/// session and runs it in another, which refuses it before anything is done if the pooler carries no prepared statements over:
+/// then it is run once more inside a transaction, which stays in one session.
+macro_rules! alone {
+    ($connection:ident, $run:expr) => {
+        match $run {
+            // invalid_sql_statement_name
+            Err(error) if code(&error).as_deref() == Some("26000") => {
+                match Connection::begin(&mut *$connection).await {
+                    Ok(mut transaction) => {
+                        let done = {
+                            let $connection = &mut *transaction;
+                            $run
+                        };
+                        match done {
+                            Ok(done) => transaction.commit().await.map(|()| done),
+                            Err(error) => Err(error),
+                        }
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            other => other,
+        }
+    };
+}
+
 /// Marks the transaction that the message around it opens: a setting that goes with the transaction, whoever ends it.
 pub(super) fn mark(holder: &Holder) -> String {
     let mut statement = String::from("SET LOCAL idem.attempt = '");
@@ -117,20 +144,23 @@ pub(super) fn mark(holder: &Holder) -> String {
 impl Leases for Postgres {
     async fn lease(connection: &mut PgConnection, wish: &ToLease) -> Result<Look<()>, sqlx::Error> {
         let Locks { key, requests: [bytes, fingerprint] } = Locks::of(&wish.wanted);
-        let row = sqlx::query(LEASE)
-            .bind(wish.wanted.id.as_bytes())
-            .bind(wish.attempt.as_bytes())
-            .bind(wish.wanted.operation)
-            .bind(wish.wanted.fingerprint.to_bytes())
-            .bind(wish.length.as_secs_f64())
-            .bind(wish.wanted.retention.as_secs().cast_signed())
-            .bind(wish.request.as_deref())
-            .bind(bytes)
-            .bind(fingerprint)
-            .bind(key)
-            .fetch_one(connection)
-            .await;
-        let row = match row {
+        let leased = alone!(
+            connection,
+            sqlx::query(LEASE)
+                .bind(wish.wanted.id.as_bytes())
+                .bind(wish.attempt.as_bytes())
+                .bind(wish.wanted.operation)
+                .bind(wish.wanted.fingerprint.to_bytes())
+                .bind(wish.length.as_secs_f64())
+                .bind(wish.wanted.retention.as_secs().cast_signed())
+                .bind(wish.request.as_deref())
+                .bind(bytes)
+                .bind(fingerprint)
+                .bind(key)
+                .fetch_one(&mut *connection)
+                .await
+        );
+        let row = match leased {
             // read_only_sql_transaction
             Err(error) if code(&error).as_deref() == Some("25006") => return Ok(Look::ReadOnly),
             other => other?,
@@ -142,17 +172,22 @@ impl Leases for Postgres {
     }
 
     async fn renew(connection: &mut PgConnection, holder: &Holder, length: Duration) -> Result<Written, sqlx::Error> {
-        let renewed = sqlx::query(RENEW)
-            .bind(holder.id.as_bytes())
-            .bind(holder.attempt.as_bytes())
-            .bind(length.as_secs_f64())
-            .execute(connection)
-            .await?;
+        let renewed = alone!(
+            connection,
+            sqlx::query(RENEW)
+                .bind(holder.id.as_bytes())
+                .bind(holder.attempt.as_bytes())
+                .bind(length.as_secs_f64())
+                .execute(&mut *connection)
+                .await
+        );
+        let renewed = renewed?;
         Ok(written(renewed.rows_affected()))
     }
 
     async fn complete(connection: &mut PgConnection, holder: &Holder, record: Record) -> Result<Written, sqlx::Error> {
-        Ok(written(complete(connection, COMPLETE, holder, record).await?))
+        let completed = alone!(connection, complete(&mut *connection, COMPLETE, holder, &record).await);
+        Ok(written(completed?))
     }
 
     async fn complete_within(
@@ -160,7 +195,7 @@ impl Leases for Postgres {
         holder: &Holder,
         record: Record,
     ) -> Result<Written, sqlx::Error> {
-        if complete(connection, COMPLETE_WITHIN, holder, record).await? == 1 {
+        if complete(connection, COMPLETE_WITHIN, holder, &record).await? == 1 {
             return Ok(Written::Yes);
         }
         let marked = sqlx::query_scalar(MARKED).bind(holder.attempt.as_bytes()).fetch_one(connection).await?;
@@ -168,8 +203,15 @@ impl Leases for Postgres {
     }
 
     async fn release(connection: &mut PgConnection, holder: &Holder) -> Result<Written, sqlx::Error> {
-        let released = sqlx::query(RELEASE).bind(holder.id.as_bytes()).bind(holder.attempt.as_bytes());
-        Ok(written(released.execute(connection).await?.rows_affected()))
+        let released = alone!(
+            connection,
+            sqlx::query(RELEASE)
+                .bind(holder.id.as_bytes())
+                .bind(holder.attempt.as_bytes())
+                .execute(&mut *connection)
+                .await
+        );
+        Ok(written(released?.rows_affected()))
     }
 
     async fn postpone(
@@ -179,15 +221,18 @@ impl Leases for Postgres {
         error: Option<&str>,
         asked: Option<u32>,
     ) -> Result<Written, sqlx::Error> {
-        let postponed = sqlx::query(POSTPONE)
-            .bind(holder.id.as_bytes())
-            .bind(holder.attempt.as_bytes())
-            .bind(pause.as_secs_f64())
-            .bind(error)
-            .bind(asked.map(u32::cast_signed))
-            .execute(connection)
-            .await?;
-        Ok(written(postponed.rows_affected()))
+        let postponed = alone!(
+            connection,
+            sqlx::query(POSTPONE)
+                .bind(holder.id.as_bytes())
+                .bind(holder.attempt.as_bytes())
+                .bind(pause.as_secs_f64())
+                .bind(error)
+                .bind(asked.map(u32::cast_signed))
+                .execute(&mut *connection)
+                .await
+        );
+        Ok(written(postponed?.rows_affected()))
     }
 
     async fn take(
@@ -215,14 +260,20 @@ impl Leases for Postgres {
     }
 
     async fn survey(pool: &PgPool, operations: &[&str], most_asks: u32) -> Result<Survey, sqlx::Error> {
-        let row = sqlx::query(SURVEY).bind(operations).bind(most_asks.cast_signed()).fetch_one(pool).await?;
+        let mut connection = pool.acquire().await?;
+        let surveyed = alone!(
+            connection,
+            sqlx::query(SURVEY).bind(operations).bind(most_asks.cast_signed()).fetch_one(&mut *connection).await
+        );
+        let row = surveyed?;
         let count = |column| row.try_get::<i64, _>(column).map(i64::cast_unsigned);
         Ok(Survey { due: count("due")?, exhausted: count("exhausted")?, unattended: count("unattended")? })
     }
 
     async fn stalled(pool: &PgPool, most: i64) -> Result<Vec<Listed>, sqlx::Error> {
-        let rows = sqlx::query(STALLED).bind(most).fetch_all(pool).await?;
-        rows.iter().map(listed).collect()
+        let mut connection = pool.acquire().await?;
+        let rows = alone!(connection, sqlx::query(STALLED).bind(most).fetch_all(&mut *connection).await);
+        rows?.iter().map(listed).collect()
     }
 }
 
@@ -230,14 +281,14 @@ async fn complete(
     connection: &mut PgConnection,
     statement: &'static str,
     holder: &Holder,
-    record: Record,
+    record: &Record,
 ) -> Result<u64, sqlx::Error> {
     let completed = sqlx::query(statement)
         .bind(holder.id.as_bytes())
         .bind(holder.attempt.as_bytes())
         .bind(record.format)
         .bind(record.status)
-        .bind(record.headers)
+        .bind(&record.headers[..])
         .bind(&record.body[..])
         .execute(connection)
         .await?;
