@@ -28,10 +28,6 @@ pub trait Effects: Sized + Send + 'static {
     /// What is held while the body runs.
     type Held: Send + 'static;
 
-    /// The answer if the database could not write and ended the transaction by itself.
-    #[doc(hidden)]
-    const UNWRITABLE: Code;
-
     /// Claims the key, if there is one.
     #[doc(hidden)]
     fn claim(
@@ -51,6 +47,13 @@ pub trait Effects: Sized + Send + 'static {
         idempotency: &Idempotency<Self::Db>,
         policy: Policy,
     ) -> impl Future<Output = Ended> + Send;
+
+    /// What an attempt that did not end as asked is answered with.
+    #[doc(hidden)]
+    #[must_use]
+    fn answer(code: Code) -> Code {
+        code
+    }
 }
 
 /// What an outcome asks for.
@@ -125,8 +128,6 @@ impl<Db: Backend> Effects for Database<Db> {
     type Lent = Transaction<'static, Db>;
     type Held = Held<Db>;
 
-    const UNWRITABLE: Code = Code::StoreUnavailable;
-
     async fn claim(asked: Asked<'_, Db>, wanted: Option<&Wanted>) -> Result<Held<Db>, Refusal> {
         let (engine, isolation) = (&asked.idempotency.app.engine, asked.policy.isolation);
         match wanted {
@@ -154,9 +155,6 @@ impl<Db: Backend> Effects for External<Db> {
     type Db = Db;
     type Lent = Attempt<Db>;
     type Held = Attempt<Db>;
-
-    /// Not that nothing was saved: what was done elsewhere stays.
-    const UNWRITABLE: Code = Code::OutcomeUnknown;
 
     async fn claim(asked: Asked<'_, Db>, wanted: Option<&Wanted>) -> Result<Attempt<Db>, Refusal> {
         let attempt = AttemptId::random().map_err(|error| {
@@ -186,6 +184,11 @@ impl<Db: Backend> Effects for External<Db> {
             (None, Some(transaction)) => end_open(Open { transaction, patience }, wish.not_again()).await,
             (None, None) => Ok((wish.response(), Answer::Unprotected)),
         }
+    }
+
+    /// That nothing was saved here says nothing about what happened elsewhere.
+    fn answer(code: Code) -> Code {
+        if code == Code::StoreUnavailable { Code::OutcomeUnknown } else { code }
     }
 }
 

@@ -337,7 +337,8 @@ impl<Db: Backend> Worker<Db> {
         let attempt = AttemptId::random().map_err(|error| sqlx::Error::Io(error.into()))?;
         let take = Take::Due { operation, since: self.began.elapsed(), most_asks: self.recovery.most_asks };
         // Time to ask, and to write the verdict.
-        let length = self.recovery.limit.saturating_add(self.recovery.store().patience).min(lengths::Lease::MAX.length());
+        let length =
+            self.recovery.limit.saturating_add(self.recovery.store().patience).min(lengths::Lease::MAX.length());
         let taken = Db::take(self.recovery.idempotency.pool(), take, attempt, length).await?;
         Ok(taken.map(|taken| (taken, attempt)))
     }

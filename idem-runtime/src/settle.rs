@@ -48,7 +48,7 @@ impl<E: Effects> Claim<E> {
             Ok(sent) => sent,
             Err(Unsettled::Again) if next == Next::Attempt => return None,
             Err(unsettled) => {
-                let code = code_of::<E>(unsettled, cause);
+                let code = E::answer(code_of(unsettled, cause));
                 (idempotency.app.render(code, policy.mismatch), Answer::Problem(code))
             }
         };
@@ -75,12 +75,12 @@ impl<E: Effects> Claim<E> {
     }
 }
 
-fn code_of<E: Effects>(unsettled: Unsettled, cause: Cause) -> Code {
+fn code_of(unsettled: Unsettled, cause: Cause) -> Code {
     match unsettled {
         Unsettled::Again => Code::Contention,
         Unsettled::Aborted => Code::TransactionAborted,
         // Not the handler ended it, but the database.
-        Unsettled::Ended if cause == Cause::Unwritable => E::UNWRITABLE,
+        Unsettled::Ended if cause == Cause::Unwritable => Code::StoreUnavailable,
         Unsettled::Ended => {
             tracing::error!(
                 "the transaction is not the one that was opened, so the answer was not stored: the handler ran COMMIT or \

@@ -457,10 +457,8 @@ async fn once_a_lease_has_run_out_the_database_answers_also_where_the_body_still
     service.execute("DELETE FROM idem_records").await;
     let second = other.post("/hang", "k", "2").await;
     assert_eq!(second.status, 201);
-    soon("the lease's end in this process", async {
-        while service.post("/hang", "k", "2").await.status != 201 {}
-    })
-    .await;
+    soon("the lease's end in this process", async { while service.post("/hang", "k", "2").await.status != 201 {} })
+        .await;
     assert_replay(&second, &service.post("/hang", "k", "2").await);
     assert_problem(&service.post("/hang", "k", "1").await, 422, "idempotency-key-reuse");
     service.app.gate.open();

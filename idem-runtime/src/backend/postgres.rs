@@ -94,10 +94,11 @@ const SAME_TRANSACTION: &str = "\
 /// an aborted transaction would refuse the rest.
 const TERMINATE: &str = "ROLLBACK; SELECT pg_terminate_backend(pg_backend_pid())";
 
-/// Rows that another pruner or a new record has in hand are left to it.
+/// Rows that another pruner or a new record has in hand are left to it. The statement's own time, unlike the clock's, is one for
+/// all rows, so the index gives the expired ones and nothing else is looked at.
 const PRUNE: &str = "\
     DELETE FROM idem_records WHERE id = ANY (ARRAY( \
-        SELECT id FROM idem_records WHERE expires_at <= clock_timestamp() \
+        SELECT id FROM idem_records WHERE expires_at <= statement_timestamp() \
          ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED))";
 
 const VERSION: &str = "SELECT max(version) FROM idem_schema";
