@@ -8,10 +8,12 @@ mod expand;
 mod fallback;
 mod forms;
 mod handler;
+mod kind;
 mod options;
 mod parameters;
 mod patterns;
 mod plan;
+mod reading;
 mod types;
 mod values;
 mod variants;
@@ -19,7 +21,7 @@ mod variants;
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use crate::{errors::Errors, handler::Item};
+use crate::{errors::Errors, handler::Item, kind::Kind};
 
 /// Makes an axum handler run once for each `Idempotency-Key`: its writes and the record of its answer commit in one
 /// transaction, and a retry is answered from the record.
@@ -152,7 +154,7 @@ pub fn idempotent(args: proc_macro::TokenStream, item: proc_macro::TokenStream) 
 fn expanded(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::new();
     let args = args::parse(args, &mut errors);
-    let items: TokenStream = match handler::parse(item, &mut errors) {
+    let items: TokenStream = match handler::parse(item, args.kind.unwrap_or(Kind::Requests), &mut errors) {
         Item::Other(item) => item,
         Item::Named { vis, name } => {
             fallback::named(&TokenStream::new(), args.krate.as_ref(), &vis, &name, &TokenStream::new())
@@ -175,7 +177,7 @@ fn of_variant(args: &args::Args, variant: &variants::Variant, sound: bool) -> To
     match plan {
         Some(plan) if sound && errors.is_empty() => expand::expand(when, &plan),
         _ => {
-            let stub = fallback::stub(when, args.krate.as_ref(), handler);
+            let stub = fallback::stub(when, args, handler);
             quote!(#(#when #errors)* #stub)
         }
     }

@@ -9,6 +9,7 @@ use sqlx::Transaction;
 use crate::{
     Idempotency,
     backend::{Backend, Wanted},
+    call::EventId,
     digest::Digest,
     engine::{self, Refusal, Unsettled, Writes},
     fingerprint::Print,
@@ -189,7 +190,20 @@ impl<'i, Db: Backend> Consumer<'i, Db> {
     }
 }
 
-/// Claims a message for a function with the attribute.
+/// What tells a message from others under its id, where the attribute says so.
+pub struct Payload(Option<Print>);
+
+impl Payload {
+    /// It does not.
+    pub const NONE: Self = Self(None);
+}
+
+/// What the attribute's `payload` gives. A function for the sake of its error, as `event_id` is.
+pub fn payload_of<P: AsRef<[u8]> + ?Sized>(payload: &P) -> Payload {
+    Payload(Some(Print::of_message(payload.as_ref())))
+}
+
+/// Claims a message for a function with the attribute. Of the arguments nothing is borrowed: they need not be `Sync`.
 ///
 /// # Errors
 /// Why it does not run.
@@ -197,20 +211,20 @@ pub async fn message<Db: Backend>(
     idempotency: &Idempotency<Db>,
     handler: &'static Handler,
     source: ScopeId,
-    id: &(impl MessageId + ?Sized),
-    payload: Option<&[u8]>,
+    id: EventId,
+    Payload(payload): Payload,
 ) -> Result<Message<Db>, Unclaimed> {
     let policy = idempotency.app.policy.over(handler);
     let (retention, isolation) = (policy.retention, policy.isolation);
-    let payload = payload.map(Print::of_message);
-    Consumer { idempotency, operation: handler.operation, retention, isolation, payload }.claim(source, id).await
+    Consumer { idempotency, operation: handler.operation, retention, isolation, payload }.claim(source, &id).await
 }
 
 /// What a consumer's function returns, taken apart.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say whether the effect failed",
     label = "not a `Result`",
-    note = "a function that runs once for each message returns `Result<T, E>`, `T` serialisable: an `Err` rolls back"
+    note = "a function that runs once for each message returns `Result<T, E>`, `T` serialisable: an `Err` rolls back",
+    note = "an axum handler of events says so: `#[idempotent(webhook, scope = provider, key = event.id)]`"
 )]
 pub trait Returned {
     /// What is stored.
