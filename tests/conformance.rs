@@ -18,6 +18,7 @@ mod sqlite {
     mod fingerprint;
     mod key;
     mod lifetime;
+    mod once;
     mod options;
     mod outcomes;
     mod recovery;
@@ -117,6 +118,7 @@ mod postgres {
     mod fingerprint;
     mod key;
     mod lifetime;
+    mod once;
     mod options;
     mod outcomes;
     mod recovery;

@@ -16,8 +16,7 @@ use crate::{
     policy::{Handler, InProgress, OnServerError, Policy},
     problem::Code,
     record::Record,
-    response::Whole,
-    settle::{Ended, Wish},
+    response::{Settle, Whole},
 };
 
 /// Where a handler's effects are: [`Database`] or [`External`].
@@ -48,6 +47,49 @@ pub trait Effects: Sized + Send + 'static {
         idempotency: &Idempotency<Self::Db>,
         policy: Policy,
     ) -> impl Future<Output = Ended> + Send;
+}
+
+/// What an outcome asks for.
+pub enum Wish {
+    /// Roll back and run again; the response is what would be sent otherwise.
+    Again(Response),
+    /// Roll everything back, free the key, and send this.
+    Free(Response),
+    /// Send this, a failure of which nothing more is said: `on_server_error` decides.
+    Failed(Response),
+    /// Store this, with or without the handler's writes.
+    Store(Writes, Response),
+}
+
+/// What to send, or why what was held did not end as asked.
+pub(crate) type Ended = Result<(Response, Answer), Unsettled>;
+
+impl Wish {
+    /// The same, where nothing can be run again: what asked for it has failed.
+    pub(crate) fn not_again(self) -> Self {
+        match self {
+            Self::Again(response) => Self::Failed(response),
+            other => other,
+        }
+    }
+
+    pub(crate) fn response(self) -> Response {
+        match self {
+            Self::Again(response) | Self::Free(response) | Self::Failed(response) | Self::Store(_, response) => {
+                response
+            }
+        }
+    }
+}
+
+/// What is to become of the writes beside a response that is stored, by its mark or else by its status.
+pub(crate) fn writes(response: &Response) -> Writes {
+    match response.extensions().get() {
+        Some(Settle::KeepWrites) => Writes::Keep,
+        Some(Settle::DropWrites) => Writes::Drop,
+        _ if response.status().is_client_error() || response.status().is_server_error() => Writes::Drop,
+        _ => Writes::Keep,
+    }
 }
 
 /// What a claim depends on besides the key.

@@ -128,8 +128,9 @@ pub use policy::{
 };
 pub use problem::{Code, Problem};
 pub use reconcile::{BoxError, Dead, Reconciler, Verdict};
+pub use record::{NotARecordId, RecordId};
 pub use recovery::{Recovery, Swept};
 pub use request::StoredRequest;
 pub use response::Settle;
 pub use scope::{Scope, ScopeId};
-pub use stalled::{NotARecordId, RecordId, ResolveError, Stalled};
+pub use stalled::{ResolveError, Stalled};

@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use futures_util::future::BoxFuture;
 use serde::{Serialize, de::DeserializeOwned};
 use sqlx::Transaction;
 
@@ -90,7 +91,7 @@ impl<Db: Backend> Idempotency<Db> {
         &self,
         source: impl Scope,
         id: impl MessageId,
-        effect: impl AsyncFnOnce(&mut Transaction<'static, Db>) -> Result<T, E>,
+        effect: impl for<'t> FnOnce(&'t mut Transaction<'static, Db>) -> BoxFuture<'t, Result<T, E>>,
     ) -> Result<Once<T>, NotDone<E>> {
         self.consumer("once").once(source, id, effect).await
     }
@@ -125,12 +126,14 @@ impl<'i, Db: Backend> Consumer<'i, Db> {
 
     /// Runs the effect in the transaction that also records the message's id, unless it has run before.
     ///
-    /// `source` is whose ids these are: two sources may use the same. Dropping the future rolls back.
+    /// `source` is whose ids these are: two sources may use the same. Dropping the future rolls back. The effect owns what
+    /// it captures, as with sqlx's own `Connection::transaction`: rustc cannot tell yet that an `async` closure over a
+    /// borrowed transaction is `Send`. A function with the attribute borrows what it likes.
     ///
     /// ```
     /// # #[cfg(feature = "sqlite")]
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// use idem_runtime::{Idempotency, Once, ScopeId};
+    /// use idem_runtime::{Idempotency, Once};
     /// use sqlx::{Executor, SqlitePool};
     ///
     /// let pool = SqlitePool::connect("sqlite::memory:").await?;
@@ -140,9 +143,9 @@ impl<'i, Db: Backend> Consumer<'i, Db> {
     ///
     /// let deliver = async || {
     ///     let consumer = idempotency.consumer("send_receipt");
-    ///     consumer.once(ScopeId::new("orders"), "m-1", async |tx| {
+    ///     consumer.once("orders", "m-1", |tx| Box::pin(async move {
     ///         sqlx::query("INSERT INTO receipts VALUES ('m-1')").execute(&mut **tx).await.map(|done| done.rows_affected())
-    ///     }).await
+    ///     })).await
     /// };
     /// assert_eq!(deliver().await?, Once::Ran(1));
     /// assert_eq!(deliver().await?, Once::AlreadyDone(1));
@@ -157,13 +160,13 @@ impl<'i, Db: Backend> Consumer<'i, Db> {
         self,
         source: impl Scope,
         id: impl MessageId,
-        effect: impl AsyncFnOnce(&mut Transaction<'static, Db>) -> Result<T, E>,
+        effect: impl for<'t> FnOnce(&'t mut Transaction<'static, Db>) -> BoxFuture<'t, Result<T, E>>,
     ) -> Result<Once<T>, NotDone<E>> {
         let mut message = match self.claim(source.scope_id(), &id).await {
             Ok(message) => message,
             Err(unclaimed) => return unclaimed.said(),
         };
-        let result = caught(effect(message.lent())).await;
+        let result = caught(async { effect(message.lent()).await }).await;
         message.settle(result).await
     }
 

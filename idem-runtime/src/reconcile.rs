@@ -12,8 +12,8 @@ use futures_util::future::BoxFuture;
 use crate::{
     backend::{Backend, Listed, Taken},
     external::Attempt,
+    record::RecordId,
     request::StoredRequest,
-    stalled::RecordId,
 };
 
 /// Any error of a reconciler. Its text is kept with the record, so it should hold no secret.

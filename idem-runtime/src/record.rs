@@ -1,11 +1,13 @@
 //! What is stored for a key, as rows hold it, and the encoding of its headers.
 //! Golden bytes in the tests pin the encoding: records outlive releases.
 
+use std::{fmt, str::FromStr};
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde::de::DeserializeOwned;
 
-use crate::policy::SetCookie;
+use crate::{digest::Digest, policy::SetCookie};
 
 /// The encoding of `headers` below. A row with another number is not read.
 const FORMAT: i16 = 1;
@@ -21,6 +23,41 @@ pub struct Record {
     pub(crate) status: i16,
     pub(crate) headers: Vec<u8>,
     pub(crate) body: Bytes,
+}
+
+/// Names a record in lists, logs and [`Idempotency::resolve`]: 64 hexadecimal digits, from which neither key nor scope can
+/// be read.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RecordId(pub(crate) Digest);
+
+impl fmt::Display for RecordId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for RecordId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RecordId({self})")
+    }
+}
+
+/// The text is not that of a [`RecordId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a record is named by 64 hexadecimal digits")]
+pub struct NotARecordId;
+
+impl FromStr for RecordId {
+    type Err = NotARecordId;
+
+    fn from_str(text: &str) -> Result<Self, NotARecordId> {
+        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(NotARecordId);
+        }
+        let bytes: Result<Vec<u8>, _> =
+            (0..32).map(|at| u8::from_str_radix(text.get(2 * at..2 * at + 2).unwrap_or_default(), 16)).collect();
+        bytes.ok().and_then(|bytes| Digest::from_slice(&bytes)).map(Self).ok_or(NotARecordId)
+    }
 }
 
 /// Why a stored record cannot be replayed.

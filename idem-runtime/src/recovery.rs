@@ -16,14 +16,13 @@ use crate::{
     Idempotency,
     backend::{AttemptId, Backend, Holder, Survey, Take, Taken},
     background::BackgroundTask,
-    effects::storable,
+    effects::{storable, writes},
     engine::{Lease, Store, Unsettled},
     error::Error,
     external::Attempt,
     outcome::{Panicked, caught},
     reconcile::{AnyReconciler, BoxError, Dead, Reconciler, Verdict},
-    settle::writes,
-    stalled::RecordId,
+    record::RecordId,
 };
 
 /// How many reconcilers are asked at once: one that hangs keeps the others from nothing.

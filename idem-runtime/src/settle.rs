@@ -7,8 +7,8 @@ use axum::response::Response;
 
 use crate::{
     Idempotency,
-    effects::Effects,
-    engine::{Unsettled, Writes},
+    effects::{Effects, Wish, writes},
+    engine::Unsettled,
     observe::{Answer, answered},
     outcome::{Cause, Outcome, Panicked},
     policy::Policy,
@@ -32,21 +32,6 @@ pub(crate) enum Next {
     Attempt,
     GiveUp,
 }
-
-/// What an outcome asks for.
-pub enum Wish {
-    /// Roll back and run again; the response is what would be sent otherwise.
-    Again(Response),
-    /// Roll everything back, free the key, and send this.
-    Free(Response),
-    /// Send this, a failure of which nothing more is said: `on_server_error` decides.
-    Failed(Response),
-    /// Store this, with or without the handler's writes.
-    Store(Writes, Response),
-}
-
-/// What to send, or why the claim did not end as asked.
-pub(crate) type Ended = Result<(Response, Answer), Unsettled>;
 
 impl<E: Effects> Claim<E> {
     /// What the handler's `&mut` parameter is. A transaction becomes a connection by deref coercion, where one is taken.
@@ -87,34 +72,6 @@ impl<E: Effects> Claim<E> {
             None if response.status().is_server_error() => Wish::Failed(response),
             Some(Settle::KeepWrites | Settle::DropWrites) | None => Wish::Store(writes(&response), response),
         }
-    }
-}
-
-impl Wish {
-    /// The same, where nothing can be run again: what asked for it has failed.
-    pub(crate) fn not_again(self) -> Self {
-        match self {
-            Self::Again(response) => Self::Failed(response),
-            other => other,
-        }
-    }
-
-    pub(crate) fn response(self) -> Response {
-        match self {
-            Self::Again(response) | Self::Free(response) | Self::Failed(response) | Self::Store(_, response) => {
-                response
-            }
-        }
-    }
-}
-
-/// What is to become of the writes beside a response that is stored, by its mark or else by its status.
-pub(crate) fn writes(response: &Response) -> Writes {
-    match response.extensions().get() {
-        Some(Settle::KeepWrites) => Writes::Keep,
-        Some(Settle::DropWrites) => Writes::Drop,
-        _ if response.status().is_client_error() || response.status().is_server_error() => Writes::Drop,
-        _ => Writes::Keep,
     }
 }
 

@@ -1,58 +1,21 @@
 //! What a person can do about dead attempts: list them, and decide one by hand.
 //! Each decision leaves in the log who made it, and what it was.
 
-use std::{fmt, str::FromStr, time::SystemTime};
+use std::time::SystemTime;
 
 use crate::{
     Idempotency,
     backend::{AttemptId, Backend, Holder, Listed, Take},
-    digest::Digest,
-    effects::storable,
+    effects::{storable, writes},
     engine::{Lease, Writes},
     error::Error,
     problem::Code,
     reconcile::{Verdict, began},
-    record::Record,
-    settle::writes,
+    record::{Record, RecordId},
 };
 
 /// How many are listed at most.
 const MOST: i64 = 1000;
-
-/// Names a record in lists, logs and [`Idempotency::resolve`]: 64 hexadecimal digits, from which neither key nor scope can
-/// be read.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RecordId(pub(crate) Digest);
-
-impl fmt::Display for RecordId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for RecordId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RecordId({self})")
-    }
-}
-
-/// The text is not that of a [`RecordId`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a record is named by 64 hexadecimal digits")]
-pub struct NotARecordId;
-
-impl FromStr for RecordId {
-    type Err = NotARecordId;
-
-    fn from_str(text: &str) -> Result<Self, NotARecordId> {
-        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(NotARecordId);
-        }
-        let bytes: Result<Vec<u8>, _> =
-            (0..32).map(|at| u8::from_str_radix(text.get(2 * at..2 * at + 2).unwrap_or_default(), 16)).collect();
-        bytes.ok().and_then(|bytes| Digest::from_slice(&bytes)).map(Self).ok_or(NotARecordId)
-    }
-}
 
 /// A dead attempt whose record is not decided.
 #[derive(Clone, Debug)]
