@@ -19,4 +19,5 @@ mod accept {
     mod options;
     mod renamed;
     mod stacks;
+    mod webhooks;
 }

@@ -11,8 +11,11 @@ use syn::{
 use crate::{
     errors::{Errors, instead, listed, meant},
     forms::form,
+    handler::Handler,
     kind::Kind,
     options,
+    parameters::typed,
+    patterns,
 };
 
 /// Every option there is.
@@ -281,6 +284,18 @@ impl Expression {
 }
 
 impl Args {
+    /// What the options make of a function with these parameters; `None` where that is not readable.
+    pub(crate) fn kind_of(&self, handler: &Handler) -> Option<Kind> {
+        let is_consumer = || {
+            // A word that names no parameter was to be `optional` or `required`, as likely as not.
+            self.payload.is_some()
+                || self.key.as_ref().is_none_or(|key| {
+                    !key.is_name() || typed(handler).any(|parameter| patterns::binds(&parameter.pat, &key.parameter))
+                })
+        };
+        self.kind.filter(|kind| *kind != Kind::Messages || is_consumer())
+    }
+
     fn set(&mut self, option: &'static str, value: Value, span: Span) {
         self.settings.push(Setting { option, value, span });
     }

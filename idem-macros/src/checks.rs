@@ -20,8 +20,8 @@ const MOST_EXTRACTORS: usize = 16;
 const LEAVE_OUT: &str = "leave this parameter out";
 
 /// Options that say something of another kind of function only.
-pub(crate) fn options_of_this_kind(args: &Args, errors: &mut Errors) {
-    let Some(kind) = args.kind else { return };
+pub(crate) fn options_of_this_kind(args: &Args, kind: Option<Kind>, errors: &mut Errors) {
+    let Some(kind) = kind else { return };
     for (option, span) in &args.given {
         if let Some(instead) = kind.misplaced(option) {
             errors.at(*span, instead);
@@ -42,8 +42,8 @@ pub(crate) fn one_lent(handler: &Handler, parameters: &Parameters<'_>, errors: &
     let (lent, noun) = (parameters.effects.lent(), parameters.kind.noun());
     let named = |lent: &&Lent<'_>| types::is_connection(&lent.reference.elem);
     let first = parameters.fitting().find(named).or_else(|| parameters.fitting().next());
-    let first = first.map(|lent| std::ptr::from_ref(lent.reference));
-    for second in parameters.fitting().filter(|lent| first != Some(std::ptr::from_ref(lent.reference))) {
+    let first = first.map(|lent| lent.reference);
+    for second in parameters.fitting().filter(|lent| !first.is_some_and(|first| std::ptr::eq(first, lent.reference))) {
         let message = if parameters.kind == Kind::Messages && !named(&second) {
             "a consumer changes nothing but the database, by its transaction: take this by value or by a shared reference"
                 .to_owned()
@@ -151,7 +151,12 @@ pub(crate) fn nothing_of_axum(handler: &Handler, parameters: &Parameters<'_>, er
         if parameters.is_mistaken(ty) {
             errors.on(ty, not_given(ty, parameters));
         } else if let Some(name) = types::of_axum(ty) {
-            errors.on(ty, format!("`{name}` is axum's, and a consumer is called by code of yours: add `webhook` to handle events"));
+            errors.on(
+                ty,
+                format!(
+                    "`{name}` is axum's, and a consumer is called by code of yours: add `webhook` to handle events"
+                ),
+            );
         } else if let Some(word) = types::impl_trait(ty) {
             errors.at(word.span(), "a consumer cannot be generic: write the type in place of `impl …`");
         }

@@ -18,7 +18,7 @@ use crate::{
 pub(crate) fn stub(when: &TokenStream, args: &Args, handler: &Handler) -> TokenStream {
     let krate = args.krate.as_ref();
     let (outer, nested) = (&handler.outer, nested(&root(krate), handler));
-    if args.kind == Some(Kind::Messages) {
+    if args.kind_of(handler) == Some(Kind::Messages) {
         let stub = consumer(&root(krate), handler, &nested);
         return quote!(#when #(#outer)* #stub);
     }
@@ -47,9 +47,9 @@ pub(crate) fn named(
 /// A stub of a consumer, which can be called as the consumer can.
 fn consumer(root: &TokenStream, handler: &Handler, nested: &TokenStream) -> TokenStream {
     let (vis, name) = (&handler.vis, &handler.sig.ident);
-    let given = typed(handler).filter(|typed| lent(typed).is_none()).map(|_| {
-        quote_spanned!(Span::mixed_site()=> _: impl ::core::marker::Sized)
-    });
+    let given = typed(handler)
+        .filter(|typed| lent(typed).is_none())
+        .map(|_| quote_spanned!(Span::mixed_site()=> _: impl ::core::marker::Sized));
     let returned = match &handler.sig.output {
         ReturnType::Type(_, ty) if types::is_result(ty) => done(root, ty),
         _ => quote_spanned!(Span::mixed_site()=> #root::Response),

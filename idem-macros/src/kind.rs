@@ -45,7 +45,9 @@ impl Kind {
             (Self::Events, "key_format") => {
                 "`key_format` is the form of a header, and this key is in the event: leave it out"
             }
-            (Self::Events, "methods") => "every delivery of an event has its id, whatever its method: leave `methods` out",
+            (Self::Events, "methods") => {
+                "every delivery of an event has its id, whatever its method: leave `methods` out"
+            }
             (Self::Messages, "effects" | "lease" | "store_request") => {
                 "a consumer's effects are rows of its transaction: leave this out, and call other systems from a handler \
                  with `effects = external`"

@@ -3,7 +3,8 @@
 
 use quote::quote;
 use syn::{
-    Expr, Ident, LitInt, LitStr, Path, Result, Token, ext::IdentExt as _, parse::ParseStream, punctuated::Punctuated, token,
+    Expr, Ident, LitInt, LitStr, Path, Result, Token, ext::IdentExt as _, parse::ParseStream, punctuated::Punctuated,
+    token,
 };
 
 use crate::{

@@ -44,7 +44,7 @@ impl<'p> Parameters<'p> {
                 Effects::Database
             }
         };
-        let kind = args.kind.unwrap_or(Kind::Requests);
+        let kind = args.kind_of(handler).unwrap_or(Kind::Requests);
         Self { effects: args.effects.unwrap_or_else(suited), kind, lent: all, extractors }
     }
 

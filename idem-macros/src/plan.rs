@@ -40,7 +40,10 @@ pub(crate) struct Plan<'p> {
 pub(crate) enum Parameter<'p> {
     Lent,
     /// An extractor; of a consumer, whatever it is called with.
-    Given { ty: &'p Type, name: Ident },
+    Given {
+        ty: &'p Type,
+        name: Ident,
+    },
 }
 
 /// Where the key is, which is also what the function is.
@@ -71,13 +74,14 @@ pub(crate) struct DebugCopy<'p> {
 /// The plan, or `None` where `errors` says why not.
 pub(crate) fn plan<'p>(args: &'p Args, handler: &'p Handler, errors: &mut Errors) -> Option<Plan<'p>> {
     let parameters = Parameters::of(args, handler);
-    checks::options_of_this_kind(args, errors);
+    let kind = args.kind_of(handler);
+    checks::options_of_this_kind(args, kind, errors);
     checks::one_lent(handler, &parameters, errors);
     checks::something_lent(handler, &parameters, errors);
     checks::connection_served(&parameters, errors);
     checks::no_attempt_with_database(&parameters, errors);
     checks::no_transaction_with_external(&parameters, errors);
-    match args.kind {
+    match kind {
         Some(Kind::Requests | Kind::Events) => {
             checks::no_values(&parameters, errors);
             checks::at_most_sixteen(&parameters, errors);
@@ -94,11 +98,10 @@ pub(crate) fn plan<'p>(args: &'p Args, handler: &'p Handler, errors: &mut Errors
     checks::server_error_fits(args, errors);
     checks::retention_long_enough(args, errors);
     checks::name_can_be_stored(args, handler, errors);
-    let kind = args.kind.unwrap_or(Kind::Requests);
-    let scope = args.scope.as_ref().and_then(|wanted| reading::scope(wanted, &parameters, kind, errors));
+    let scope = args.scope.as_ref().and_then(|wanted| reading::scope(wanted, &parameters, errors));
     let key = args.key.as_ref().map(|wanted| reading::expression("key", wanted, &parameters, errors));
     let payload = args.payload.as_ref().map(|wanted| reading::expression("payload", wanted, &parameters, errors));
-    let key = match (args.kind?, key) {
+    let key = match (kind?, key) {
         (Kind::Requests, _) => Key::Header,
         (Kind::Events, key) => Key::Event(key??),
         (Kind::Messages, key) => Key::Message { id: key??, payload: payload.flatten() },

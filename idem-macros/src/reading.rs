@@ -8,7 +8,6 @@ use syn::{Expr, Pat, PatType, Result, ext::IdentExt as _, spanned::Spanned as _}
 use crate::{
     args::{Expression, ScopeArg},
     errors::{Errors, instead},
-    kind::Kind,
     parameters::Parameters,
     patterns, types,
 };
@@ -24,12 +23,8 @@ pub(crate) struct Reading {
 }
 
 /// The parameter that `scope` names.
-pub(crate) fn scope(
-    wanted: &ScopeArg,
-    parameters: &Parameters<'_>,
-    kind: Kind,
-    errors: &mut Errors,
-) -> Option<Reading> {
+pub(crate) fn scope(wanted: &ScopeArg, parameters: &Parameters<'_>, errors: &mut Errors) -> Option<Reading> {
+    let kind = parameters.kind;
     let name = &wanted.parameter;
     if is_lent(name, parameters) {
         let (lent, whose) = (parameters.effects.lent(), kind.whose());
@@ -106,34 +101,28 @@ fn no_parameter(option: &str, written: impl ToTokens) -> syn::Error {
     syn::Error::new_spanned(written, message)
 }
 
-fn reading(
-    name: &Ident,
-    owner: &PatType,
-    parameters: &Parameters<'_>,
-    binding: &Ident,
-    value: TokenStream,
-) -> Reading {
+fn reading(name: &Ident, owner: &PatType, parameters: &Parameters<'_>, binding: &Ident, value: TokenStream) -> Reading {
     let patterns = parameters.extractors.iter().map(|typed| patterns::only(&typed.pat, name, binding)).collect();
     let bound = patterns::names(&owner.pat).into_iter().find(|bound| bound.unraw() == name.unraw());
     Reading { patterns, value, name: bound.unwrap_or_else(|| name.clone()) }
 }
 
-fn binds(typed: &PatType, name: &Ident) -> bool {
-    patterns::names(&typed.pat).iter().any(|bound| bound.unraw() == name.unraw())
-}
-
 fn is_lent(name: &Ident, parameters: &Parameters<'_>) -> bool {
-    parameters.lent.iter().any(|lent| binds(lent.parameter, name))
+    parameters.lent.iter().any(|lent| patterns::binds(&lent.parameter.pat, name))
 }
 
 fn owner<'p>(name: &Ident, parameters: &Parameters<'p>) -> Option<&'p PatType> {
-    parameters.extractors.iter().find(|typed| binds(typed, name)).copied()
+    parameters.extractors.iter().find(|typed| patterns::binds(&typed.pat, name)).copied()
 }
 
 /// The parameters that there are, or `none`.
 fn or_near(name: &Ident, parameters: &Parameters<'_>, none: &str) -> String {
-    let names: Vec<_> =
-        parameters.extractors.iter().flat_map(|typed| patterns::names(&typed.pat)).map(|name| name.to_string()).collect();
+    let names: Vec<_> = parameters
+        .extractors
+        .iter()
+        .flat_map(|typed| patterns::names(&typed.pat))
+        .map(|name| name.to_string())
+        .collect();
     match names.as_slice() {
         [] => none.to_owned(),
         names => instead(&name.to_string(), "parameters", names),

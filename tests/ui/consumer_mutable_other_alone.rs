@@ -1,0 +1,18 @@
+//! Something else is `&mut`, and there is no transaction.
+
+mod common;
+use common::*;
+
+#[idempotent(scope = source, key = message.id)]
+async fn handle(seen: &mut Vec<String>, source: &str, message: &Message) -> Result<u64, sqlx::Error> {
+    let _ = (source, message, seen);
+    Ok(1)
+}
+
+async fn deliver(idempotency: &Idempotency<Postgres>, message: &Message) {
+    let _ = handle(idempotency, "orders", message).await;
+}
+
+fn main() {
+    let _ = deliver;
+}
