@@ -111,7 +111,8 @@ impl<Db: Backend> Idempotency<Db> {
     /// [`patience`](Builder::patience) has been answered and is not waited for; nothing of it commits.
     ///
     /// # Errors
-    /// [`Error::StillRunning`] if the limit ran out first. Ending the process then rolls those attempts back.
+    /// [`Error::StillRunning`] if the limit ran out first. Ending the process then rolls those attempts back; those with
+    /// external effects it leaves to the recovery.
     pub async fn drain(&self, limit: Duration) -> Result<(), Error> {
         self.app.tasks.close();
         let drained = tokio::time::timeout(limit, self.app.tasks.wait()).await;

@@ -29,15 +29,19 @@ pub enum Code {
     OutcomeUnknown,
     /// `idempotency-contention`, 503: the transaction kept losing against others; nothing stayed.
     Contention,
-    /// `idempotency-transaction-aborted`, 500: the database refused the transaction; nothing stayed.
+    /// `idempotency-transaction-aborted`, 500: the database refused the transaction; nothing stayed in the database, and with
+    /// external effects the record is left to the recovery.
     TransactionAborted,
-    /// `idempotency-transaction-ended`, 500: the handler ended the transaction by SQL of its own.
+    /// `idempotency-transaction-ended`, 500: the handler ended the transaction by SQL of its own. With external effects the
+    /// record is left to the recovery.
     TransactionEnded,
     /// `idempotency-handler-panicked`, 500: the handler panicked; stored like any other answer.
     HandlerPanicked,
-    /// `idempotency-response-too-large`, 500: the response is over the limit; nothing stayed.
+    /// `idempotency-response-too-large`, 500: the response is over the limit; nothing stayed in the database. With external
+    /// effects this answer is stored, or the record is left to the recovery.
     ResponseTooLarge,
-    /// `idempotency-response-unfinished`, 500: the response's body failed, or did not end within 10 seconds; nothing stayed.
+    /// `idempotency-response-unfinished`, 500: the response's body failed, or did not end within 10 seconds; for the
+    /// rest as [`ResponseTooLarge`](Self::ResponseTooLarge).
     ResponseUnfinished,
     /// `idempotency-record-unreadable`, 500: there is a record that this version cannot read.
     RecordUnreadable,
