@@ -175,7 +175,13 @@ pub(crate) fn value_can_be_stored(handler: &Handler, errors: &mut Errors) {
             errors.at(end, format!("{returns}: add `-> Result<(), sqlx::Error>` (a handler of events says `webhook`)"));
         }
         ReturnType::Type(_, ty) => {
-            if let Some(word) = types::impl_trait(ty) {
+            if let Some(answer) = types::answer(ty) {
+                let message = format!(
+                    "`{answer}` is a handler's answer, and this is a consumer, whose key is not in a header: add `webhook` to \
+                     handle events"
+                );
+                errors.at(answer.span(), message);
+            } else if let Some(word) = types::impl_trait(ty) {
                 errors.at(word.span(), "what a consumer returns is stored: write its type in place of `impl …`");
             } else if types::is_plain(ty) || matches!(&**ty, Type::Tuple(_) | Type::Array(_) | Type::Reference(_)) {
                 let written = written(ty);

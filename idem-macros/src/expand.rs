@@ -67,14 +67,15 @@ fn consumer(
     let (asynchronous, function) = (plan.handler.sig.asyncness, plan.handler.sig.fn_token);
     let (caret, at_lent) = at_lent(plan);
     let lent = plan.lent;
-    let idempotency = quote_spanned!(caret=> #at_lent::IdempotencyOn<#lent>);
+    let idempotency = quote_spanned!(caret=> idempotency: &#at_lent::IdempotencyOn<#lent>);
     let (types, names): (Vec<_>, Vec<_>) = given(plan).unzip();
-    let returned = match plan.returns {
-        Returns::Named(ty) | Returns::Opaque(ty) => done(root, ty),
-        Returns::Nothing => TokenStream::new(),
+    let (returned, form) = match plan.returns {
+        Returns::Named(ty) | Returns::Opaque(ty) => (done(root, ty), at(root, types::caret(ty))),
+        Returns::Nothing => (TokenStream::new(), root.clone()),
     };
+    let form = quote_spanned!(form.span()=> #form::form());
     let signature = quote_spanned! {Span::mixed_site()=>
-        #asynchronous #function #name(idempotency: &#idempotency, #(#names: #types),*) -> #returned
+        #asynchronous #function #name(#idempotency, #(#names: #types),*) -> #returned
     };
     let borrowed = quote_spanned!(Span::mixed_site()=> (#(&#names,)*));
     let (source, id) = (read(root, "scope_of", &plan.scope, &borrowed), read(root, "event_id", id, &borrowed));
@@ -88,21 +89,25 @@ fn consumer(
         let source = #source;
         let id = #id;
         let payload = #payload;
+        let form = #form;
         let mut claimed = match #root::message(idempotency, const { &#declared }, source, id, payload).await {
             Ok(claimed) => claimed,
-            Err(unclaimed) => return unclaimed.said(),
+            Err(unclaimed) => return unclaimed.said(form),
         };
-        let result = #root::caught(#name(#(#arguments),*)).await;
-        return claimed.settle(result).await;
+        let came = #root::Came(#root::caught(#name(#(#arguments),*)).await);
+        let result = {
+            use #root::ElseNoResult as _;
+            came.result()
+        };
+        return claimed.settle(form, result).await;
     };
     (signature, run)
 }
 
 /// What a consumer comes to, whose function returns `ty`. What `ty` lacks for that is reported in one place.
 pub(crate) fn done(root: &TokenStream, ty: &Type) -> TokenStream {
-    let caret = Span::mixed_site().located_at(types::caret(ty));
-    let at: TokenStream = root.clone().into_iter().map(|token| moved(token, caret)).collect();
-    quote_spanned! {caret=>
+    let at = at(root, types::caret(ty));
+    quote_spanned! {at.span()=>
         #at::Result<#at::Once<<#ty as #at::Returned>::Value>, #at::NotDone<<#ty as #at::Returned>::Error>>
     }
 }
@@ -165,7 +170,13 @@ fn effects(plan: &Plan<'_>) -> TokenStream {
 /// A type that cannot be lent is reported wherever it is used: all of that in one place is one report.
 fn at_lent(plan: &Plan<'_>) -> (Span, TokenStream) {
     let caret = Span::mixed_site().located_at(types::caret(plan.lent));
-    (caret, root(plan.krate).into_iter().map(|token| moved(token, caret)).collect())
+    (caret, at(&root(plan.krate), caret))
+}
+
+/// `root`, for a message that has its caret there.
+fn at(root: &TokenStream, caret: Span) -> TokenStream {
+    let caret = Span::mixed_site().located_at(caret);
+    root.clone().into_iter().map(|token| moved(token, caret)).collect()
 }
 
 /// The user's function, token for token, in a block with a few statements more: naming the scope uses it, so that a

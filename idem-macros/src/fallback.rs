@@ -3,7 +3,7 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::{Path, ReturnType};
+use syn::{Path, ReturnType, Type};
 
 use crate::{
     args::Args,
@@ -18,7 +18,7 @@ use crate::{
 pub(crate) fn stub(when: &TokenStream, args: &Args, handler: &Handler) -> TokenStream {
     let krate = args.krate.as_ref();
     let (outer, nested) = (&handler.outer, nested(&root(krate), handler));
-    if args.kind_of(handler) == Some(Kind::Messages) {
+    if is_called(args, handler) {
         let stub = consumer(&root(krate), handler, &nested);
         return quote!(#when #(#outer)* #stub);
     }
@@ -44,12 +44,24 @@ pub(crate) fn named(
     quote!(#attributes #vis #stub)
 }
 
+/// Whether the function was to be a consumer, as far as can be told.
+fn is_called(args: &Args, handler: &Handler) -> bool {
+    let answers = matches!(&handler.sig.output, ReturnType::Type(_, ty) if types::answer(ty).is_some());
+    match args.kind_of(handler) {
+        Some(Kind::Messages) => !answers,
+        Some(Kind::Requests | Kind::Events) => false,
+        None => {
+            let mut given = typed(handler).filter(|typed| lent(typed).is_none());
+            !answers && given.any(|typed| matches!(&*typed.ty, Type::Reference(_)))
+        }
+    }
+}
+
 /// A stub of a consumer, which can be called as the consumer can.
 fn consumer(root: &TokenStream, handler: &Handler, nested: &TokenStream) -> TokenStream {
     let (vis, name) = (&handler.vis, &handler.sig.ident);
-    let given = typed(handler)
-        .filter(|typed| lent(typed).is_none())
-        .map(|_| quote_spanned!(Span::mixed_site()=> _: impl ::core::marker::Sized));
+    let given = typed(handler).filter(|typed| lent(typed).is_none() && !types::is_connection(types::behind(&typed.ty)));
+    let given = given.map(|_| quote_spanned!(Span::mixed_site()=> _: impl ::core::marker::Sized));
     let returned = match &handler.sig.output {
         ReturnType::Type(_, ty) if types::is_result(ty) => done(root, ty),
         _ => quote_spanned!(Span::mixed_site()=> #root::Response),

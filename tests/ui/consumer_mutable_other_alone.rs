@@ -9,10 +9,4 @@ async fn handle(seen: &mut Vec<String>, source: &str, message: &Message) -> Resu
     Ok(1)
 }
 
-async fn deliver(idempotency: &Idempotency<Postgres>, message: &Message) {
-    let _ = handle(idempotency, "orders", message).await;
-}
-
-fn main() {
-    let _ = deliver;
-}
+fn main() {}

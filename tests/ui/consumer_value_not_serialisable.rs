@@ -3,10 +3,12 @@
 mod common;
 use common::*;
 
+pub struct Shipped;
+
 #[idempotent(scope = source, key = message.id)]
-async fn handle(tx: &mut PgConnection, source: &str, message: &Message) -> Result<StatusCode, sqlx::Error> {
+async fn handle(tx: &mut PgConnection, source: &str, message: &Message) -> Result<Shipped, sqlx::Error> {
     let _ = (tx, source, message);
-    Ok(StatusCode::OK)
+    Ok(Shipped)
 }
 
 async fn deliver(idempotency: &Idempotency<Postgres>, message: &Message) {

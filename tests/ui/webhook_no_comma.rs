@@ -3,7 +3,7 @@
 mod common;
 use common::*;
 
-#[idempotent(webhook scope = provider, key = event.id)]
+#[idempotent(scope = provider, key = event.id, webhook retention = "24h")]
 async fn handle(tx: &mut PgConnection, provider: Account, event: Event) -> StatusCode {
     let _ = (tx, provider, event);
     StatusCode::OK

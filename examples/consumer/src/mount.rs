@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(40);
 
 pub(crate) struct Mounted {
     pool: Pool<Db>,
-    queue: Queue,
+    pub(crate) queue: Queue,
 }
 
 impl Mounted {
