@@ -73,6 +73,8 @@
 //! - `client`: the module `client`, a `reqwest` client whose retries are safe. Needs no database.
 //! - `metrics`: the counter `idem_requests_total` and the histogram `idem_request_duration_seconds`, by `operation` and
 //!   `outcome`, for the recorder of the crate `metrics`.
+//!   Also the counter `idem_reconciled_total` by `operation` and `outcome`, and the gauge `idem_dead_attempts` by `state`
+//!   (`due`, `unattended`, `exhausted`; set at each sweep).
 //!
 //! # What is seen of it
 //!

@@ -20,16 +20,24 @@ use crate::{
     engine::{Lease, Store, Unsettled},
     error::Error,
     external::Attempt,
+    lengths,
+    observe::{reconciled, surveyed},
     outcome::{Panicked, caught},
-    reconcile::{AnyReconciler, BoxError, Dead, Reconciler, Verdict},
+    reconcile::{AnyReconciler, Dead, Reconciler, Verdict},
     record::RecordId,
 };
 
 /// How many reconcilers are asked at once: one that hangs keeps the others from nothing.
-const AT_ONCE: u64 = 8;
+const AT_ONCE: usize = 8;
 
 /// The part of an error's text that is kept.
 const LONGEST_ERROR: usize = 500;
+
+/// How many of an error's sources are kept.
+const MOST_SOURCES: usize = 20;
+
+/// The longest pause: what every database can add to a time.
+const LONGEST_PAUSE: Duration = Duration::from_hours(365 * 24);
 
 impl<Db: Backend> Idempotency<Db> {
     /// Starts with no reconciler; see [`Recovery`].
@@ -101,9 +109,9 @@ impl<Db: Backend> Recovery<Db> {
     }
 
     /// How long a record waits until its reconciler is asked again: `first`, doubled each time up to `longest`.
-    /// Default: 10 seconds, up to 10 minutes.
+    /// Default: 10 seconds, up to 10 minutes. No pause is longer than a year.
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
-        (self.first_pause, self.longest_pause) = (first, longest);
+        (self.first_pause, self.longest_pause) = (first, longest.min(LONGEST_PAUSE));
         self
     }
 
@@ -121,12 +129,14 @@ impl<Db: Backend> Recovery<Db> {
     }
 
     /// Asks once about every record whose attempt is dead at this moment, and returns what came of it. One statement if there
-    /// is none.
+    /// is none. Dropped before its end, it lets what is being asked end, and asks nothing more.
     ///
     /// # Errors
     /// [`Error::Database`] if the database fails; what was decided before stays so.
     pub async fn sweep(&self) -> Result<Swept, Error> {
-        self.sweep_until(&CancellationToken::new()).await
+        let stopped = CancellationToken::new();
+        let _dropped = stopped.clone().drop_guard();
+        self.sweep_until(&stopped).await
     }
 
     /// Sweeps in the background, at once and then `period` after each sweep, until the task is stopped or dropped. A failure
@@ -150,20 +160,22 @@ impl<Db: Backend> Recovery<Db> {
     async fn sweep_until(&self, stopped: &CancellationToken) -> Result<Swept, Error> {
         let began = Instant::now();
         let operations: Vec<_> = self.reconcilers.keys().map(String::as_str).collect();
-        let Survey { due, unattended, exhausted } =
-            Db::survey(self.idempotency.pool(), &operations, self.most_asks).await?;
-        if unattended + exhausted > 0 {
-            tracing::warn!(unattended, exhausted, "dead attempts wait for a person: `Idempotency::stalled` lists them");
-        }
+        let survey = Db::survey(self.idempotency.pool(), &operations, self.most_asks).await?;
+        surveyed(survey);
+        let Survey { due, unattended, exhausted } = survey;
         let swept = Arc::new(Mutex::new(Swept { unattended, exhausted, ..Swept::default() }));
         // Tasks of their own: a sweep that is dropped breaks off no statement, and `drain` waits for them.
-        let workers = (0..due.min(AT_ONCE)).map(|_| {
-            let worker = Worker { recovery: self.clone(), began, stopped: stopped.clone(), swept: Arc::clone(&swept) };
+        let workers = (0..AT_ONCE).zip(0..due).map(|(first, _)| {
+            let (recovery, stopped, swept) = (self.clone(), stopped.clone(), Arc::clone(&swept));
+            let worker = Worker { recovery, first, began, stopped, swept };
             self.idempotency.app.tasks.spawn(worker.run())
         });
         for ended in join_all(workers).await {
-            // A worker panics over nothing of a reconciler's, and is never aborted: the runtime is shutting down.
-            ended.unwrap_or(Ok(()))?;
+            match ended {
+                Ok(worked) => worked?,
+                // A worker panics over nothing of a reconciler's, and is aborted only where the runtime shuts down.
+                Err(failed) => tracing::error!(error = &failed as &dyn std::error::Error, "a part of a sweep failed"),
+            }
         }
         let swept = *swept.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(swept)
@@ -203,7 +215,7 @@ impl<Db: Backend> Recovery<Db> {
                     }
                 }
             }
-            Err(error) => (Told::Failed, lease.postpone(transaction, pause, Some(shown(&*error))).await),
+            Err(error) => (Told::Failed, lease.postpone(transaction, pause, Some(error)).await),
         };
         let told = match ended {
             Ok(()) => said,
@@ -212,23 +224,24 @@ impl<Db: Backend> Recovery<Db> {
                 Told::Failed
             }
         };
-        tracing::info!(record = %dead.id(), operation = dead.operation(), asked = dead.asked() + 1, outcome = ?told, "reconciled");
+        reconciled(&dead, told.as_str());
         told
     }
 
-    async fn ask(&self, dead: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
+    async fn ask(&self, dead: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, String> {
         let Some(reconciler) = self.reconcilers.get(dead.operation()) else { return Ok(Verdict::Unknown) };
-        let asking = caught(async { reconciler.ask(dead, attempt).await });
+        // An error's text is the reconciler's own code too, and may panic.
+        let asking = caught(async { reconciler.ask(dead, attempt).await.map_err(|error| shown(&*error)) });
         let failed = match timeout(self.limit, asking).await {
             Ok(Ok(Ok(verdict))) => return Ok(verdict),
             Ok(Ok(Err(error))) => error,
-            Ok(Err(Panicked)) => "the reconciler panicked".into(),
-            Err(_) => format!("the reconciler did not answer in {:?}", self.limit).into(),
+            Ok(Err(Panicked)) => "the reconciler panicked".to_owned(),
+            Err(_) => format!("the reconciler did not answer in {:?}", self.limit),
         };
         tracing::error!(
             record = %dead.id(),
             operation = dead.operation(),
-            error = &*failed as &dyn std::error::Error,
+            error = failed,
             "a reconciler failed"
         );
         Err(failed)
@@ -275,9 +288,22 @@ enum Told {
     Failed,
 }
 
+impl Told {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Freed => "freed",
+            Self::Unknown => "unknown",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// One of those who take dead attempts, one by one, until none is due.
 struct Worker<Db: Backend> {
     recovery: Recovery<Db>,
+    /// At which operation it begins: not all at the same, or one whose reconciler hangs would keep the others from theirs.
+    first: usize,
     /// When the sweep did: what it has postponed since is not due in it again.
     began: Instant,
     stopped: CancellationToken,
@@ -286,7 +312,9 @@ struct Worker<Db: Backend> {
 
 impl<Db: Backend> Worker<Db> {
     async fn run(self) -> Result<(), Error> {
-        for operation in self.recovery.reconcilers.keys() {
+        let operations = self.recovery.reconcilers.keys();
+        let count = operations.len();
+        for operation in operations.cycle().skip(self.first).take(count) {
             while let Some((taken, attempt)) = self.take(operation).await? {
                 let told = self.recovery.decide(taken, attempt).await;
                 let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -309,7 +337,8 @@ impl<Db: Backend> Worker<Db> {
         let attempt = AttemptId::random().map_err(|error| sqlx::Error::Io(error.into()))?;
         let take = Take::Due { operation, since: self.began.elapsed(), most_asks: self.recovery.most_asks };
         // Time to ask, and to write the verdict.
-        let length = self.recovery.limit + self.recovery.store().patience;
+        let length =
+            self.recovery.limit.saturating_add(self.recovery.store().patience).min(lengths::Lease::MAX.length());
         let taken = Db::take(self.recovery.idempotency.pool(), take, attempt, length).await?;
         Ok(taken.map(|taken| (taken, attempt)))
     }
@@ -317,7 +346,7 @@ impl<Db: Backend> Worker<Db> {
 
 /// An error's text with that of its sources, as far as it is kept.
 fn shown(error: &dyn std::error::Error) -> String {
-    let sources = std::iter::successors(Some(error), |error| error.source());
+    let sources = std::iter::successors(Some(error), |error| error.source()).take(MOST_SOURCES);
     let text = sources.map(ToString::to_string).collect::<Vec<_>>().join(": ");
     text.chars().filter(|character| *character != '\0').take(LONGEST_ERROR).collect()
 }

@@ -426,6 +426,22 @@ async fn another_event_under_one_id_is_a_mismatch_where_events_are_compared() {
 }
 
 #[tokio::test]
+async fn what_is_compared_may_change_under_a_record() {
+    // Two releases of one handler: the second compares, or no longer does.
+    #[idempotent(webhook, scope = provider, key = event.id, operation = "receive", fingerprint = json)]
+    async fn compared(tx: &mut Connection, State(app): State<App>, provider: Account, event: Event) -> Response {
+        received(tx, &app, &provider, &event).await
+    }
+    let service = accepting().await;
+    let other = service.beside(Router::new().route("/", post(compared))).await;
+    assert_eq!(send_body(&service, "/", r#"{"id": "old", "amount": 10}"#).await.status, 202);
+    assert_known(&send_body(&other, "/", r#"{"id": "old", "amount": 99}"#).await, 202);
+    assert_eq!(send_body(&other, "/", r#"{"id": "new", "amount": 10}"#).await.status, 202);
+    assert_known(&send_body(&service, "/", r#"{"id": "new", "amount": 99}"#).await, 202);
+    assert_eq!(service.counts().await, (2, 2, 2));
+}
+
+#[tokio::test]
 async fn a_store_that_is_down_is_a_5xx_so_that_the_event_is_sent_again() {
     let service = accepting().await;
     assert_eq!(send(&service, "/", "known").await.status, 202);

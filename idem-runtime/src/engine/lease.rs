@@ -13,7 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{
     Claim, Engine, Hold, Refusal, Seen, Store, Unsettled, Writes,
     ending::{free, settle, to_commit},
-    log, log_overdue, refusal_of,
+    log, log_overdue, read_only, refusal_of,
 };
 use crate::{
     backend::{AttemptId, Backend, Fault, Holder, Look, ToLease, Wanted, Written},
@@ -58,15 +58,18 @@ impl<Db: Backend> Hold<Db> for Lease<Db> {
         let Leasing { attempt, length, request } = terms;
         let wish = ToLease { wanted: wanted.clone(), attempt: *attempt, length: *length, request: request.clone() };
         let sent = Instant::now();
-        let looked = match leased(&engine.store, connection, wish.clone()).await {
+        let mut looked = leased(&engine.store, connection, wish.clone()).await;
+        if let Err(error @ (sqlx::Error::Io(_) | sqlx::Error::Protocol(_))) = &looked {
             // The answer was lost, and perhaps not the statement: sent again it meets its own record as claimed.
-            Err(error) if matches!(error, sqlx::Error::Io(_) | sqlx::Error::Protocol(_)) => {
-                log(&error);
-                let connection = engine.store.connection().await.map_err(|error| refusal_of::<Db>(&error))?;
-                leased(&engine.store, connection, wish.clone()).await
+            log(error);
+            looked = match engine.store.connection().await {
+                Ok(connection) => leased(&engine.store, connection, wish.clone()).await,
+                Err(error) => Err(error),
+            };
+            if looked.is_err() {
+                give_back(engine.store.clone(), wish.holder());
             }
-            other => other,
-        };
+        }
         match looked {
             Ok(Look::Claimed(())) => {
                 let presence = Arc::new(presence);
@@ -75,6 +78,7 @@ impl<Db: Backend> Hold<Db> for Lease<Db> {
             }
             Ok(Look::Completed(record)) => Ok(Seen::Completed(record)),
             Ok(Look::Held(held)) => Ok(Seen::Held(held)),
+            Ok(Look::ReadOnly) => Err(read_only()),
             Ok(_) => who_else(engine, presence, wanted).await,
             Err(error) if Db::fault(&error) == Fault::Transient => Ok(Seen::Nothing),
             Err(error) => Err(refusal_of::<Db>(&error)),
@@ -113,6 +117,9 @@ impl<Db: Backend> Lease<Db> {
             (Some(mut transaction), Writes::Keep) => {
                 settle(patience, async move {
                     let written = Db::complete_within(&mut transaction, &holder, record).await;
+                    if let Ok(Written::Lost) = written {
+                        log_lost();
+                    }
                     to_commit(transaction, written).await
                 })
                 .await
@@ -214,12 +221,16 @@ impl<Db: Backend> Lease<Db> {
     }
 }
 
+fn log_lost() {
+    tracing::warn!("an attempt has lost its lease: another has decided its record, or is about to");
+}
+
 /// What a statement that stands alone came to. Where it failed nobody knows whether it did.
 fn done(written: Result<Written, sqlx::Error>) -> Result<(), Unsettled> {
     match written {
         Ok(Written::Yes) => Ok(()),
         Ok(Written::Lost | Written::Ended) => {
-            tracing::warn!("an attempt has lost its lease: another has decided its record, or is about to");
+            log_lost();
             Err(Unsettled::Unknown)
         }
         Err(error) => {
@@ -238,6 +249,12 @@ async fn leased<Db: Backend>(
     let (answer, mut asked) = oneshot::channel();
     tokio::spawn(async move {
         let looked = Db::lease(&mut connection, &wish).await;
+        if matches!(looked, Ok(Look::ReadOnly)) {
+            // Not lent again: the next connection may be to a server that accepts writes.
+            let _closed = connection.close().await;
+            let _unheard = answer.send(looked);
+            return;
+        }
         if let Err(Ok(Look::Claimed(()))) = answer.send(looked)
             && let Err(error) = Db::release(&mut connection, &wish.holder()).await
         {
@@ -252,6 +269,16 @@ async fn leased<Db: Backend>(
     asked.close();
     // What was sent just before is not lost.
     asked.try_recv().unwrap_or(Err(sqlx::Error::PoolTimedOut))
+}
+
+/// Frees the key of a claim of which nobody knows whether it was granted. If that fails too, the recovery has it.
+fn give_back<Db: Backend>(store: Store<Db>, holder: Holder) {
+    tokio::spawn(async move {
+        let released = store.step(async move |mut connection| Db::release(&mut connection, &holder).await);
+        if let Err(error) = released.await {
+            log(&error);
+        }
+    });
 }
 
 /// Neither a record nor the key: a handler with database effects holds it, or something changed in between.
@@ -277,8 +304,12 @@ async fn who_else<Db: Backend>(
 /// Renews a lease until it is stopped, or the lease is lost. Never stopped within a statement.
 async fn renew<Db: Backend>(store: Store<Db>, wish: ToLease, presence: Weak<Presence>, stop: CancellationToken) {
     let (holder, length) = (wish.holder(), wish.length);
+    let period = length / RENEWALS;
+    // A database that is slow is asked again before the lease is over.
+    let store = Store { patience: store.patience.min(period / 2), ..store };
+    let mut pause = period;
     loop {
-        if timeout(length / RENEWALS, stop.cancelled()).await.is_ok() {
+        if timeout(pause, stop.cancelled()).await.is_ok() {
             return;
         }
         let sent = Instant::now();
@@ -287,9 +318,19 @@ async fn renew<Db: Backend>(store: Store<Db>, wish: ToLease, presence: Weak<Pres
                 if let Some(presence) = presence.upgrade() {
                     presence.runs(&wish.wanted, Some(sent + length));
                 }
+                pause = period;
             }
-            Ok(Written::Lost | Written::Ended) => return,
-            Err(error) => log(&error),
+            Ok(Written::Lost | Written::Ended) => {
+                // From here on twins are answered by the database.
+                if let Some(presence) = presence.upgrade() {
+                    presence.runs(&wish.wanted, Some(sent));
+                }
+                return;
+            }
+            Err(error) => {
+                log(&error);
+                pause = period / 4;
+            }
         }
     }
 }
