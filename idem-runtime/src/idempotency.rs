@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     backend::Backend,
-    engine::{Engine, Store},
+    engine::{Engine, Store, unbroken},
     error::Error,
     lengths::{Lease, Retention},
     policy::{
@@ -93,7 +93,8 @@ impl<Db: Backend> Idempotency<Db> {
     /// [`Error::Database`] if the database cannot be reached or does not permit it, [`Error::SchemaVersion`] if the table is
     /// newer than this build, [`Error::SchemaMissing`] if a table of that name is not idem's.
     pub async fn migrate(&self) -> Result<(), Error> {
-        Db::migrate(&self.app.engine.store.pool).await?;
+        let pool = self.pool().clone();
+        unbroken(async move { Db::migrate(&pool).await }).await?;
         self.check().await
     }
 

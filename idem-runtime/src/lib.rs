@@ -76,6 +76,8 @@
 //! - `client`: the module `client`, a `reqwest` client whose retries are safe. Needs no database.
 //! - `metrics`: the counter `idem_requests_total` and the histogram `idem_request_duration_seconds`, by `operation` and
 //!   `outcome`, for the recorder of the crate `metrics`.
+//!   Also the counter `idem_reconciled_total` by `operation` and `outcome`, and the gauge `idem_dead_attempts` by `state`
+//!   (`due`, `unattended`, `exhausted`; set at each sweep).
 //!
 //! # What is seen of it
 //!
@@ -174,6 +176,8 @@ mod scope;
 mod settle;
 #[cfg(feature = "_server")]
 mod stalled;
+#[cfg(feature = "_server")]
+mod sweep;
 #[cfg(feature = "_server")]
 mod tasks;
 

@@ -85,7 +85,7 @@ impl Code {
             Self::InProgress => (
                 "in-progress",
                 "A request with this Idempotency-Key is in progress",
-                "The same request is still running. Retry shortly with the same key; a new key could start a second operation.",
+                "The same request is still running, or it is being found out what became of it. Retry shortly with the same key; a new key could start a second operation.",
             ),
             Self::KeyReuse => (
                 "idempotency-key-reuse",
@@ -100,7 +100,7 @@ impl Code {
             Self::OutcomeUnknown => (
                 "idempotency-outcome-unknown",
                 "The outcome is unknown",
-                "It is not known whether the result was saved. Retry with the same key: it answers with the result, or executes if nothing happened.",
+                "It is not known whether the result was saved. Retry with the same key: once that is known it answers with the result, or executes if nothing happened.",
             ),
             Self::Contention => (
                 "idempotency-contention",
@@ -110,7 +110,7 @@ impl Code {
             Self::TransactionAborted => (
                 "idempotency-transaction-aborted",
                 "The transaction was aborted",
-                "The database refused the operation's transaction. Nothing was saved.",
+                "The database refused the operation's transaction. Its changes to the database were not saved.",
             ),
             Self::TransactionEnded => (
                 "idempotency-transaction-ended",
