@@ -1,4 +1,5 @@
 //! The book as it is read: built, and every link and anchor of it followed. None leads to a network for what a page needs.
+#![allow(clippy::expect_used, reason = "what a test stands on")]
 
 use std::{
     collections::{BTreeMap, BTreeSet},
