@@ -90,8 +90,7 @@ impl Demo {
         let copies: Vec<_> = (0..5)
             .map(|_| {
                 let (sender, event) = (self.sender.clone(), event.clone());
-                // As text: the error of a spawned task must be `Send`.
-                tokio::spawn(async move { sender.deliver_until_taken(&event).await.map_err(|error| error.to_string()) })
+                tokio::spawn(async move { sender.deliver_until_taken(&event).await })
             })
             .collect();
         let (mut ran, mut deliveries) = (0, 0);
