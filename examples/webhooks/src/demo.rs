@@ -75,8 +75,9 @@ impl Demo {
     async fn lost_answer(&self) -> Outcome {
         self.begin(1, "An event of 10 for Ada. The answer is lost, so it is sent again.")?;
         let event = Event::standard(&self.id("msg_lost"), &self.ada, 10);
-        self.sender.deliver_and_hang_up(&event).await?;
+        let connection = self.sender.send(&event).await?;
         self.until(10).await?;
+        drop(connection);
         self.note("no answer", "the connection is closed, the event is handled")?;
         let answer = self.sender.deliver(&event).await?;
         expect(1, &answer, 204, Known::Yes)?;
