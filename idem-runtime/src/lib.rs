@@ -174,6 +174,8 @@ mod settle;
 #[cfg(feature = "_server")]
 mod stalled;
 #[cfg(feature = "_server")]
+mod sweep;
+#[cfg(feature = "_server")]
 mod tasks;
 
 #[cfg(feature = "_server")]
