@@ -79,7 +79,7 @@ impl Demo {
         self.until(10).await?;
         drop(connection);
         self.note("no answer", "the connection is closed, the event is handled")?;
-        let answer = self.sender.deliver(&event).await?;
+        let (_, answer) = self.sender.deliver_until_taken(&event).await?;
         expect(1, &answer, 204, Known::Yes)?;
         self.note("204 No Content", "known: nothing runs, nothing is said again")?;
         self.balance(10).await
