@@ -75,10 +75,11 @@ impl Demo {
     async fn lost_answer(&self) -> Outcome {
         self.begin(1, "An event of 10 for Ada. The answer is lost, so it is sent again.")?;
         let event = Event::standard(&self.id("msg_lost"), &self.ada, 10);
-        self.sender.deliver_and_hang_up(&event).await?;
+        let connection = self.sender.send(&event).await?;
         self.until(10).await?;
+        drop(connection);
         self.note("no answer", "the connection is closed, the event is handled")?;
-        let answer = self.sender.deliver(&event).await?;
+        let (_, answer) = self.sender.deliver_until_taken(&event).await?;
         expect(1, &answer, 204, Known::Yes)?;
         self.note("204 No Content", "known: nothing runs, nothing is said again")?;
         self.balance(10).await
@@ -90,8 +91,7 @@ impl Demo {
         let copies: Vec<_> = (0..5)
             .map(|_| {
                 let (sender, event) = (self.sender.clone(), event.clone());
-                // As text: the error of a spawned task must be `Send`.
-                tokio::spawn(async move { sender.deliver_until_taken(&event).await.map_err(|error| error.to_string()) })
+                tokio::spawn(async move { sender.deliver_until_taken(&event).await })
             })
             .collect();
         let (mut ran, mut deliveries) = (0, 0);

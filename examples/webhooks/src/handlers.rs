@@ -13,7 +13,10 @@ use serde_json::{Value, json};
 use sqlx::Pool;
 
 use super::{Connection, Db};
-use crate::verify::{Credit, Secrets, Standard, Stripe, Verified};
+use crate::{
+    Outcome,
+    verify::{Credit, Secrets, Standard, Stripe, Verified},
+};
 
 /// The application's state.
 #[derive(Clone)]
@@ -96,11 +99,7 @@ async fn show_account(State(app): State<App>, Path(name): Path<String>) -> Resul
 
 impl App {
     /// Creates what tables are missing, the application's and idem's.
-    pub(crate) async fn open(
-        pool: Pool<Db>,
-        tables: &'static str,
-        secrets: Secrets,
-    ) -> Result<Self, Box<dyn std::error::Error>> {
+    pub(crate) async fn open(pool: Pool<Db>, tables: &'static str, secrets: Secrets) -> Outcome<Self> {
         sqlx::raw_sql(tables).execute(&pool).await?;
         let idempotency = Idempotency::builder(pool.clone()).build();
         idempotency.migrate().await?;

@@ -34,7 +34,7 @@ environment
   STRIPE_SECRET    whsec_… of Stripe's endpoint (default: one for trying out)
   RUST_LOG         what to log to stderr (default error; idem_runtime=info shows the outcome of each delivery)";
 
-pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
 #[tokio::main]
 async fn main() -> ExitCode {

@@ -1,11 +1,11 @@
 //! The application on PostgreSQL: its connection, its tables, and the handlers mounted for it.
 
-use std::{error::Error, time::Duration};
+use std::time::Duration;
 
 use sqlx::{Connection as _, postgres::PgPoolOptions};
 pub(crate) use sqlx::{PgConnection as Connection, Postgres as Db};
 
-use crate::verify::Secrets;
+use crate::{Outcome, verify::Secrets};
 
 #[expect(clippy::duplicate_mod, reason = "one source, a mount for each database")]
 #[path = "handlers.rs"]
@@ -16,7 +16,7 @@ const TABLES: &str = "\
     SELECT pg_advisory_xact_lock(hashtext('example-webhooks'));
     CREATE TABLE IF NOT EXISTS accounts (name text PRIMARY KEY, balance bigint NOT NULL)";
 
-pub(crate) async fn open(url: &str, secrets: Secrets) -> Result<handlers::App, Box<dyn Error>> {
+pub(crate) async fn open(url: &str, secrets: Secrets) -> Outcome<handlers::App> {
     // A pool goes on trying for half a minute, and then cannot say what was wrong.
     Connection::connect(url).await?.close().await?;
     let pool = PgPoolOptions::new().acquire_timeout(Duration::from_secs(5)).connect(url).await?;

@@ -82,10 +82,11 @@ impl Sender {
         Ok(self.answer(&event.request(&self.secrets)?).await?)
     }
 
-    /// One delivery whose answer is lost on the way.
-    pub(crate) async fn deliver_and_hang_up(&self, event: &Event) -> Outcome {
+    /// One delivery, and the connection on which its answer would come.
+    pub(crate) async fn send(&self, event: &Event) -> Outcome<TcpStream> {
         let mut connection = TcpStream::connect(self.server).await?;
-        Ok(connection.write_all(&event.request(&self.secrets)?).await?)
+        connection.write_all(&event.request(&self.secrets)?).await?;
+        Ok(connection)
     }
 
     /// Delivers until the answer is a 2xx. Says how often that was, and the last answer.

@@ -1,6 +1,6 @@
 //! The application on SQLite: its connection, its tables, and the handlers mounted for it.
 
-use std::{error::Error, str::FromStr as _, time::Duration};
+use std::{str::FromStr as _, time::Duration};
 
 pub(crate) use sqlx::{Sqlite as Db, SqliteConnection as Connection};
 use sqlx::{
@@ -8,7 +8,7 @@ use sqlx::{
     sqlite::{SqliteConnectOptions, SqliteJournalMode},
 };
 
-use crate::verify::Secrets;
+use crate::{Outcome, verify::Secrets};
 
 #[expect(clippy::duplicate_mod, reason = "one source, a mount for each database")]
 #[path = "handlers.rs"]
@@ -16,7 +16,7 @@ pub(crate) mod handlers;
 
 const TABLES: &str = "CREATE TABLE IF NOT EXISTS accounts (name TEXT PRIMARY KEY, balance BIGINT NOT NULL)";
 
-pub(crate) async fn open(url: &str, secrets: Secrets) -> Result<handlers::App, Box<dyn Error>> {
+pub(crate) async fn open(url: &str, secrets: Secrets) -> Outcome<handlers::App> {
     let options = SqliteConnectOptions::from_str(url)?
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)

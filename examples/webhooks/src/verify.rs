@@ -10,7 +10,7 @@ use axum::{
 };
 use idem_runtime::{Scope, ScopeId};
 use serde_json::Value;
-use standardwebhooks::{HEADER_WEBHOOK_ID, Webhook, WebhookError};
+use standardwebhooks::{HEADER_WEBHOOK_ID, HEADER_WEBHOOK_TIMESTAMP, Webhook, WebhookError};
 
 use crate::stripe_signature;
 
@@ -73,6 +73,9 @@ impl Scheme for Standard {
     const PROVIDER: Provider = Provider("standard");
 
     fn verify(secrets: &Secrets, headers: &HeaderMap, body: &[u8]) -> Result<(), NotVerified> {
+        // The crate subtracts it from the time that it is now: what is no time at all would overflow.
+        let sent = headers.get(HEADER_WEBHOOK_TIMESTAMP).and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
+        sent.ok_or(NotVerified)?;
         secrets.standard.verify(body, headers).map_err(|_| NotVerified)
     }
 
