@@ -10,7 +10,7 @@ pub use crate::{
     attempts::Attempts,
     call::{Call, EventId, Via, event_id, scope_of},
     connection::{HoldsIdempotency, IdempotencyOn, OnAttempt, OnDatabase, holds, never},
-    once::{Came, ElseNoResult, Form, Message, Payload, Returned, Unclaimed, form, message, payload_of},
+    message::{Came, ElseNoResult, Form, Message, Payload, Returned, Unclaimed, form, message, payload_of},
     outcome::{ByError, ByNothing, Cause, Outcome, Panicked, Probe, caught, outcome},
     policy::{
         Fingerprint, Handler, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, Replay,

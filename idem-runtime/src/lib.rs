@@ -143,6 +143,8 @@ mod key;
 #[cfg(feature = "_server")]
 mod lengths;
 #[cfg(feature = "_server")]
+mod message;
+#[cfg(feature = "_server")]
 mod message_id;
 #[cfg(feature = "_server")]
 mod observe;

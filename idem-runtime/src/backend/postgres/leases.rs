@@ -51,7 +51,7 @@ macro_rules! complete {
         concat!(
             "UPDATE idem_records SET format = $3, status = $4, headers = $5, body = $6, \
                     expires_at = clock_timestamp() + make_interval(secs => retention), \
-                    attempt = NULL, lease_until = NULL, request = NULL \
+                    attempt = NULL, lease_until = NULL, last_error = NULL, request = NULL \
               WHERE id = $1 AND attempt = $2",
             $demand
         )

@@ -42,7 +42,7 @@ macro_rules! complete {
             $before,
             "UPDATE idem_records SET format = ?3, status = ?4, headers = ?5, body = ?6, expires_at = ",
             now!(),
-            " + retention * 1000, attempt = NULL, lease_until = NULL, request = NULL \
+            " + retention * 1000, attempt = NULL, lease_until = NULL, last_error = NULL, request = NULL \
               WHERE id = ?1 AND attempt = ?2 RETURNING true"
         )
     };
