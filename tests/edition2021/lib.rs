@@ -76,12 +76,10 @@ async fn consumer(
     Ok(number)
 }
 
-/// What it comes to, on another thread.
-pub fn deliver(app: App, account: Account) -> impl std::future::Future<Output = Option<i64>> + Send {
-    async move {
-        let told = consumer(&app.postgres, &account, ("1".to_owned(), 1)).await;
-        told.ok().map(idem_runtime::Once::into_value)
-    }
+/// What it comes to.
+pub async fn deliver(app: App, account: Account) -> Option<i64> {
+    let told = consumer(&app.postgres, &account, ("1".to_owned(), 1)).await;
+    told.ok().map(idem_runtime::Once::into_value)
 }
 
 #[idempotent(webhook, scope = account, key = id)]
