@@ -2,8 +2,8 @@
 //! Straight-line code whose size grows with the parameters; all that can be a function is one, in `__private`.
 
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
-use quote::{ToTokens as _, quote, quote_spanned};
-use syn::{Path, Type, spanned::Spanned as _};
+use quote::{ToTokens as _, format_ident, quote, quote_spanned};
+use syn::{Path, Type, ext::IdentExt as _, spanned::Spanned as _};
 
 use crate::{
     args::{Setting, Value},
@@ -16,7 +16,7 @@ pub(crate) fn expand(when: &TokenStream, plan: &Plan<'_>) -> TokenStream {
     let root = root(plan.krate);
     let (outer, vis, name) = (&plan.handler.outer, plan.vis, &plan.handler.sig.ident);
     let (inner, debug_copy) = (inner(plan), debug_copy(&root, plan));
-    let (parameter, handler) = (parameter(plan), handler(&root, plan));
+    let (parameter, handler) = (parameter(&root, plan), handler(&root, plan, Function::Named));
     let (scope, attempts) = (scope(&root, plan), attempts(&root, plan));
     // With the user's own first and last token it is the user's item: if no route uses it, rustc says so.
     let (asynchronous, function) = (plan.handler.sig.asyncness, plan.handler.sig.fn_token);
@@ -30,7 +30,15 @@ pub(crate) fn expand(when: &TokenStream, plan: &Plan<'_>) -> TokenStream {
     };
     let mut body = Group::new(Delimiter::Brace, quote!(#inner #debug_copy #run));
     body.set_span(plan.body.span());
-    quote!(#when #(#outer)* #vis #signature #body)
+    let documented = documented(&root, name);
+    quote!(#when #(#outer)* #vis #signature #body #when #documented)
+}
+
+/// What an `utoipa::path` beside us is told, if idem-runtime has that feature; else nothing.
+fn documented(root: &TokenStream, name: &Ident) -> TokenStream {
+    let path = format_ident!("__path_{}", name.unraw(), span = Span::mixed_site());
+    let fallback = format_ident!("_documented_{}", name.unraw(), span = Span::mixed_site());
+    quote_spanned!(Span::mixed_site()=> #root::documented! { #name #path #fallback })
 }
 
 /// `…::__private`, its names resolved where the user stands and never linted as the user's.
@@ -65,10 +73,22 @@ fn extractors<'p>(plan: &'p Plan<'p>) -> impl Iterator<Item = (&'p Type, &'p Ide
 }
 
 /// The one parameter of the handler that axum gets.
-fn parameter(plan: &Plan<'_>) -> TokenStream {
+fn parameter(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
+    let declared = declared(root, plan);
     let (caret, root) = at_lent(plan);
     let (effects, types) = (effects(plan), extractors(plan).map(|(ty, _)| ty));
-    quote_spanned!(caret=> call: #root::Call<#effects, (#(#types,)*)>)
+    quote_spanned!(caret=> call: #root::Call<#effects, (#(#types,)*), #declared>)
+}
+
+/// What a document says of the handler, in its type, where any document finds it.
+fn declared(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
+    let returned = match plan.returns {
+        Returns::Nothing => quote!(()),
+        Returns::Named(ty) if types::outlives(ty) => ty.to_token_stream(),
+        Returns::Named(_) | Returns::Opaque(_) => quote_spanned!(Span::mixed_site()=> #root::Unnamed),
+    };
+    let handler = handler(root, plan, Function::Unnamed);
+    quote_spanned!(Span::mixed_site()=> #root::Declared<#returned, { #handler.choices() }>)
 }
 
 /// The effects, and with them the database, of what the handler is lent.
@@ -169,8 +189,16 @@ fn outcome(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
     }
 }
 
+/// How a constant has the function of `fingerprint = path`.
+#[derive(Clone, Copy)]
+enum Function {
+    Named,
+    /// As one of ours, so that a mistake in the path is reported once.
+    Unnamed,
+}
+
 /// What the attribute says, as a constant.
-fn handler(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
+fn handler(root: &TokenStream, plan: &Plan<'_>, function: Function) -> TokenStream {
     let operation = &plan.operation;
     let rule = if plan.and_endpoint { "AccountAndEndpoint" } else { "Account" };
     let rule = Ident::new(rule, Span::mixed_site());
@@ -178,13 +206,13 @@ fn handler(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
         let seconds = Literal::u64_unsuffixed(seconds);
         quote_spanned!(Span::mixed_site()=> .retention(#seconds))
     });
-    let settings = plan.settings.iter().map(|setting| set(root, setting));
+    let settings = plan.settings.iter().map(|setting| set(root, setting, function));
     quote_spanned! {Span::mixed_site()=>
         #root::Handler::new(#operation, #root::ScopeRule::#rule) #retention #(#settings)*
     }
 }
 
-fn set(root: &TokenStream, setting: &Setting) -> TokenStream {
+fn set(root: &TokenStream, setting: &Setting, function: Function) -> TokenStream {
     let option = Ident::new(setting.option, Span::mixed_site());
     let value = match &setting.value {
         Value::Variant { of, variant } => {
@@ -192,6 +220,10 @@ fn set(root: &TokenStream, setting: &Setting) -> TokenStream {
             quote_spanned!(Span::mixed_site()=> #root::#of::#variant)
         }
         Value::Declared(path) => {
+            let path = match function {
+                Function::Named => path.to_token_stream(),
+                Function::Unnamed => quote_spanned!(Span::mixed_site()=> #root::declared),
+            };
             quote_spanned!(Span::mixed_site()=> #root::Fingerprint::Declared(#path))
         }
         Value::Wait { milliseconds } => {

@@ -9,7 +9,9 @@ pub use crate::{
     Idempotency, NotDone, Once,
     attempts::Attempts,
     call::{Call, EventId, Via, event_id, scope_of},
+    __documented as documented,
     connection::{HoldsIdempotency, OnAttempt, OnDatabase, holds, never},
+    openapi::{Declared, Unnamed, declared},
     once::{Message, Returned, Unclaimed, message},
     outcome::{ByError, ByNothing, Cause, Outcome, Panicked, Probe, caught, outcome},
     policy::{
@@ -19,3 +21,6 @@ pub use crate::{
     settle::Claim,
     tasks::{Finishing, Tasks},
 };
+
+#[cfg(feature = "utoipa")]
+pub use crate::openapi::utoipa::{HttpMethod, Operation, Path, marked};

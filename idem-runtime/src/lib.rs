@@ -90,6 +90,7 @@ mod lengths;
 mod message_id;
 mod observe;
 mod once;
+pub mod openapi;
 mod outcome;
 mod policy;
 mod problem;
