@@ -6,13 +6,12 @@ pub use std::time::Duration;
 pub use axum::response::Response;
 
 pub use crate::{
-    Idempotency, NotDone, Once,
+    __documented as documented, Idempotency, NotDone, Once,
     attempts::Attempts,
     call::{Call, EventId, Via, event_id, scope_of},
-    __documented as documented,
     connection::{HoldsIdempotency, OnAttempt, OnDatabase, holds, never},
-    openapi::{Declared, Unnamed, declared},
     once::{Message, Returned, Unclaimed, message},
+    openapi::{Declared, Unnamed, declared},
     outcome::{ByError, ByNothing, Cause, Outcome, Panicked, Probe, caught, outcome},
     policy::{
         Fingerprint, Handler, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, Replay,

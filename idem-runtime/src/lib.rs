@@ -51,6 +51,7 @@
 //! # Features
 //!
 //! - `postgres`, `sqlite`: the databases; at least one.
+//! - `utoipa`, `aide`: OpenAPI documents say what protected operations need and answer; see [`openapi`].
 //! - `metrics`: the counter `idem_requests_total` and the histogram `idem_request_duration_seconds`, by `operation` and
 //!   `outcome`, for the recorder of the crate `metrics`.
 //!
@@ -84,6 +85,7 @@ mod engine;
 mod error;
 mod external;
 mod fingerprint;
+pub mod headers;
 mod idempotency;
 mod key;
 mod lengths;

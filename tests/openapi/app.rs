@@ -63,6 +63,8 @@ impl Scope for Account {
     }
 }
 
+impl aide::OperationInput for Account {}
+
 impl<S: Sync> FromRequestParts<S> for Account {
     type Rejection = StatusCode;
 
@@ -73,7 +75,7 @@ impl<S: Sync> FromRequestParts<S> for Account {
 }
 
 /// What every operation under test takes, and answers.
-#[derive(Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
 pub struct Order {
     pub amount: i64,
     /// Whether the handler is to wait in the gate.

@@ -30,7 +30,8 @@ impl Declared {
         let paths = self.0["paths"].as_object().expect("paths");
         let methods = ["get", "put", "post", "delete", "patch"];
         let each = paths.iter().flat_map(|(path, item)| {
-            let of = move |method: &&str| Some(Operation { method: method.to_uppercase(), path, value: item.get(*method)? });
+            let of =
+                move |method: &&str| Some(Operation { method: method.to_uppercase(), path, value: item.get(*method)? });
             methods.iter().filter_map(of).collect::<Vec<_>>()
         });
         each.collect()
@@ -80,11 +81,16 @@ impl Operation<'_> {
         let none = Map::new();
         let declared = response.get("headers").and_then(Value::as_object).unwrap_or(&none);
         for header in ["retry-after", "idempotent-replayed"] {
-            let schema = declared.iter().find(|(name, _)| name.eq_ignore_ascii_case(header)).map(|(_, one)| &one["schema"]);
+            let schema =
+                declared.iter().find(|(name, _)| name.eq_ignore_ascii_case(header)).map(|(_, one)| &one["schema"]);
             match (headers.get(header), schema) {
                 (Some(value), Some(schema)) => {
                     let text = value.to_str().expect("a visible header");
-                    let value = if schema["type"] == "integer" { text.parse::<u64>().expect("a number").into() } else { text.into() };
+                    let value = if schema["type"] == "integer" {
+                        text.parse::<u64>().expect("a number").into()
+                    } else {
+                        text.into()
+                    };
                     assert_fits(schema, &value, &format!("{name}, {header}"));
                 }
                 (Some(_), None) => panic!("{name} with {header}, which is not declared"),
@@ -120,7 +126,8 @@ pub fn fits(parameter: &Value, key: &str) -> bool {
 pub fn assert_valid(document: &Value) {
     let schema: Value = serde_json::from_str(include_str!("schema-3.1.json")).expect("the schema");
     let schema = jsonschema::draft202012::new(&schema).expect("the schema of OpenAPI");
-    let errors: Vec<_> = schema.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    let errors: Vec<_> =
+        schema.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
     assert!(errors.is_empty(), "{errors:#?}");
     // That schema says of schemas only that they are objects.
     each_schema(document, &|schema| {

@@ -91,13 +91,21 @@ impl Server {
 
         let keyless = self.send(operation, None, &order).await;
         if operation.key().expect("a key")["required"] == true {
-            assert_eq!((keyless.status, &*keyless.code()), (StatusCode::BAD_REQUEST, "idempotency-key-missing"), "{name}");
+            assert_eq!(
+                (keyless.status, &*keyless.code()),
+                (StatusCode::BAD_REQUEST, "idempotency-key-missing"),
+                "{name}"
+            );
         } else {
             assert!(keyless.status.is_success(), "{name}");
         }
         for malformed in malformed(operation) {
             let answer = self.send(operation, Some(&malformed), &order).await;
-            assert_eq!((answer.status, &*answer.code()), (StatusCode::BAD_REQUEST, "idempotency-key-malformed"), "{name}");
+            assert_eq!(
+                (answer.status, &*answer.code()),
+                (StatusCode::BAD_REQUEST, "idempotency-key-malformed"),
+                "{name}"
+            );
         }
 
         let first = self.send(operation, Some(&key), &order).await;

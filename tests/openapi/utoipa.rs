@@ -257,17 +257,16 @@ async fn b96_every_key_that_the_document_lets_pass_is_taken() {
     let document = Declared::of(&document);
     let server = Server { gate: app.gate.clone(), router: limited(router, app), pool, too_many: LIMIT + 1 };
     let mut taken = [0; 2];
-    for (method, path) in [
-        ("POST", "/payments"),
-        ("POST", "/payments/{id}/refunds"),
-        ("POST", "/charges"),
-        ("PATCH", "/payments/{id}"),
-    ] {
+    for (method, path) in
+        [("POST", "/payments"), ("POST", "/payments/{id}/refunds"), ("POST", "/charges"), ("PATCH", "/payments/{id}")]
+    {
         let operation = document.operation(method, path);
-        let mut keys: Vec<_> = (b' '..=b'~').flat_map(|byte| {
-            let byte = char::from(byte);
-            [format!("a{byte}b"), format!("\"a{byte}b\""), format!("\"{byte}\""), format!("\"\\{byte}\"")]
-        }).collect();
+        let mut keys: Vec<_> = (b' '..=b'~')
+            .flat_map(|byte| {
+                let byte = char::from(byte);
+                [format!("a{byte}b"), format!("\"a{byte}b\""), format!("\"{byte}\""), format!("\"\\{byte}\"")]
+            })
+            .collect();
         keys.extend(["0".repeat(255), "0".repeat(256), format!("\"{}\"", "0".repeat(253))]);
         keys.extend(["f47ac10b-58cc-4372-a567-0e02b2c3d479", "01ARZ3NDEKTSV4RRFFQ69G5FAV"].map(str::to_owned));
         for key in keys {
