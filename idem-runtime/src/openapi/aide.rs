@@ -5,8 +5,7 @@ use aide::{
     OperationInput, OperationOutput,
     generate::GenContext,
     openapi::{
-        Components, Header, MediaType, OpenApi, Operation, Parameter, PathItem, ReferenceOr, Response, SchemaObject,
-        StatusCode,
+        Components, Header, OpenApi, Operation, Parameter, PathItem, ReferenceOr, Response, SchemaObject, StatusCode,
     },
 };
 use http::Method;
@@ -14,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     declared::{Declared, Unnamed},
-    routes::{Document, MARK, sealed::Sealed},
+    routes::{Document, MARK, Say, sealed::Sealed},
     text::{Answer, Text},
 };
 use crate::{call::Call, effects::Effects};
@@ -45,7 +44,7 @@ impl OperationOutput for Unnamed {
 impl Sealed for OpenApi {}
 
 impl Document for OpenApi {
-    fn each(&mut self, say: &mut dyn FnMut(&Method, &str, Option<u128>) -> Option<Text>) {
+    fn each(&mut self, say: &mut Say<'_>) {
         let components = self.components.as_ref();
         for (path, item) in self.paths.iter_mut().flat_map(|paths| &mut paths.paths) {
             let ReferenceOr::Item(item) = item else { continue };
@@ -128,7 +127,7 @@ fn add(response: &mut Response, answer: Answer) {
         response.headers.insert("Retry-After".to_owned(), ReferenceOr::Item(header));
     }
     let Some(problem) = answer.problem else { return };
-    let content = response.content.entry("application/problem+json".to_owned()).or_insert_with(MediaType::default);
+    let content = response.content.entry("application/problem+json".to_owned()).or_default();
     let schema = match content.schema.take() {
         None => problem,
         Some(theirs) => json!({ "anyOf": [theirs.json_schema, problem] }),

@@ -18,8 +18,11 @@ pub(super) const MARK: &str = "x-idem-choices";
 pub trait Document: sealed::Sealed {
     /// Shows each operation's method, path and mark, and writes down what is said of it.
     #[doc(hidden)]
-    fn each(&mut self, say: &mut dyn FnMut(&Method, &str, Option<u128>) -> Option<Text>);
+    fn each(&mut self, say: &mut Say<'_>);
 }
+
+/// What there is to say of the operation of a method and a path, with the choices that it was marked with.
+pub(super) type Say<'s> = dyn FnMut(&Method, &str, Option<u128>) -> Option<Text> + 's;
 
 pub(super) mod sealed {
     pub trait Sealed {}

@@ -21,7 +21,7 @@ pub use utoipa::{
 
 use super::{
     declared::Declared,
-    routes::{Document, MARK, sealed::Sealed},
+    routes::{Document, MARK, Say, sealed::Sealed},
     text::{Answer, Text},
 };
 use crate::{call::Call, effects::Effects};
@@ -70,7 +70,7 @@ where
 impl Sealed for OpenApi {}
 
 impl Document for OpenApi {
-    fn each(&mut self, say: &mut dyn FnMut(&Method, &str, Option<u128>) -> Option<Text>) {
+    fn each(&mut self, say: &mut Say<'_>) {
         let components = self.components.as_ref();
         for (path, item) in &mut self.paths.paths {
             for (method, operation) in operations(item) {
