@@ -5,6 +5,8 @@ mod support;
 
 #[path = "faults/app.rs"]
 mod app;
+#[path = "faults/charge.rs"]
+mod charge;
 #[path = "faults/seen.rs"]
 mod seen;
 
@@ -20,7 +22,7 @@ use std::{
 use app::{Service, prepare};
 use futures_util::future::join_all;
 use seen::{assert_problem, assert_ran, assert_replayed, count, no_session, records, rows};
-use sqlx::{Connection, PgConnection, PgPool, postgres::PgConnectOptions};
+use sqlx::{Connection, Executor, PgConnection, PgPool, Postgres as Db, postgres::PgConnectOptions};
 use support::{
     databases::{Postgres, postgres},
     soon,
@@ -181,6 +183,74 @@ async fn b51_nothing_stays_in_a_session() {
     assert_replayed(&service.send("k", "write").await);
     assert_eq!(service.send("declined", "decline").await.status, 402);
     // PgBouncer keeps its sessions open, so what was session-wide would still be there.
+    no_session(&database, "state LIKE 'idle in transaction%'").await;
+    let locks = "pg_locks JOIN pg_database AS d ON d.oid = database \
+                 WHERE locktype = 'advisory' AND d.datname = current_database()";
+    assert_eq!(count(&database, locks).await, 0);
+}
+
+#[tokio::test]
+async fn b51_effects_elsewhere() {
+    let database = postgres().await;
+    let bouncer = Bouncer::start(&database).await;
+    prepare(&database).await;
+    let one = Service::join(bouncer.pool(&database, 8).await, |builder| builder).await;
+    let other = Service::join(bouncer.pool(&database, 8).await, |builder| builder).await;
+    // Often enough, and so many at once, that transactions change sessions.
+    for round in 0..10 {
+        let charges = join_all((0..8).map(|number| {
+            let service = [&one, &other][number % 2];
+            let act = ["write", "alone"][number / 4];
+            async move { service.charge("/charge", &format!("{act}-{round}-{number}"), act).await }
+        }));
+        for answer in charges.await {
+            assert_ran(&answer);
+        }
+        assert_replayed(&other.charge("/charge", &format!("write-{round}-0"), "write").await);
+        assert_problem(
+            &other.charge("/charge", &format!("write-{round}-0"), "alone").await,
+            422,
+            "idempotency-key-reuse",
+        );
+        let declined = one.charge("/charge", &format!("declined-{round}"), "decline").await;
+        assert_eq!((declined.status, rows(&database, &format!("declined-{round}")).await), (402, 0));
+        assert_eq!(one.charge("/charge", &format!("nothing-{round}"), "nothing").await.status, 400);
+    }
+    assert_eq!((records(&database).await, count(&database, "effects").await), (90, 40));
+    assert_eq!(count(&database, "idem_records WHERE attempt IS NOT NULL").await, 0);
+    no_session(&database, "state LIKE 'idle in transaction%'").await;
+}
+
+#[tokio::test]
+async fn b51_a_lease_is_held_renewed_and_recovered() {
+    let database = postgres().await;
+    let bouncer = Bouncer::start(&database).await;
+    prepare(&database).await;
+    let one = Service::join(bouncer.pool(&database, 4).await, |builder| builder).await;
+    let other = Service::join(bouncer.pool(&database, 4).await, |builder| builder).await;
+    let (held, brief) = (one.begin_charge("/charge", "k", "wait"), one.begin_charge("/brief", "brief", "wait"));
+    one.probe.gate.entered().await;
+    one.probe.gate.entered().await;
+    for _ in 0..5 {
+        assert_problem(&other.charge("/charge", "k", "wait").await, 409, "in-progress");
+        assert_problem(&other.charge("/charge", "k", "write").await, 422, "idempotency-key-reuse");
+    }
+    let renewed = async {
+        let moved = "idem_records WHERE operation = 'brief' AND lease_until > created_at + interval '1 s'";
+        while count(&database, moved).await == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    soon("renewals", renewed).await;
+    let lapse = "UPDATE idem_records SET lease_until = clock_timestamp() WHERE operation = 'charge'";
+    database.connect().await.execute(lapse).await.unwrap();
+    let recovery = other.idempotency.recovery().on("charge", charge::ByKey(one.probe.network.clone()));
+    assert_eq!(recovery.sweep().await.unwrap().completed, 1);
+    one.probe.gate.open();
+    assert_problem(&held.await.unwrap(), 503, "idempotency-outcome-unknown");
+    assert_ran(&brief.await.unwrap());
+    assert_eq!(other.charge("/charge", "k", "wait").await.text(), "by the recovery");
+    assert_eq!((count(&database, "effects").await, one.probe.network.charges()), (2, 2));
     no_session(&database, "state LIKE 'idle in transaction%'").await;
     let locks = "pg_locks JOIN pg_database AS d ON d.oid = database \
                  WHERE locktype = 'advisory' AND d.datname = current_database()";

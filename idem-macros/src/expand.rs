@@ -38,6 +38,9 @@ pub(crate) fn expand(when: &TokenStream, plan: &Plan<'_>) -> TokenStream {
 fn documented(root: &TokenStream, name: &Ident) -> TokenStream {
     let path = format_ident!("__path_{}", name.unraw(), span = Span::mixed_site());
     let fallback = format_ident!("_documented_{}", name.unraw(), span = Span::mixed_site());
+    // Ours is no use of it that a `deprecated` is meant for.
+    let mut name = name.clone();
+    name.set_span(Span::mixed_site());
     quote_spanned!(Span::mixed_site()=> #root::documented! { #name #path #fallback })
 }
 

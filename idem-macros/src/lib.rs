@@ -22,7 +22,8 @@ use quote::quote;
 use crate::{errors::Errors, handler::Item};
 
 /// Makes an axum handler run once for each `Idempotency-Key`: its writes and the record of its answer commit in one
-/// transaction, and a retry is answered from the record.
+/// transaction, and a retry is answered from the record. Handlers that call other systems are covered
+/// [too](#effects-elsewhere).
 ///
 /// ```text
 /// #[idempotent(scope = account)]
@@ -46,14 +47,16 @@ use crate::{errors::Errors, handler::Item};
 /// - any return type that is `IntoResponse`, `impl IntoResponse` and `Result<_, E>` among them. Where the database asks for
 ///   the whole transaction to be run again (serialization failure, deadlock), that is done if `E` is a
 ///   `std::error::Error` that leads to the `sqlx::Error` by `source`; with other errors answer `Settle::RunAgain`.
+///   A handler with external effects is never run again.
 ///
 /// The state of the router holds an `Idempotency<Db>`, by axum's `FromRef`. The handler runs in a task of its own: a
 /// client that disconnects does not stop it, and what it holds across an `await` must be `Send`.
 ///
 /// # Options
 ///
-/// Each but `scope` overrides the application's own default, set on the builder of `Idempotency`. The module `options` of
-/// `idem-runtime` has an example of each.
+/// They override the application's own defaults, set on the builder of `Idempotency`; only `scope`, `operation`, `effects`,
+/// `store_request`, `allow` and `crate` are each handler's own. The module `options` of `idem-runtime` has an example of
+/// each.
 ///
 /// | option | values | without it |
 /// |---|---|---|
@@ -71,15 +74,16 @@ use crate::{errors::Errors, handler::Item};
 /// | `methods` | `[POST, PATCH]`, `[POST]`, `[PATCH]` | `[POST, PATCH]` |
 /// | `set_cookie` | `replay`, `drop` | `replay` |
 /// | `effects` | `database`, `external` | `database` |
-/// | `lease` (external effects) | `"60s"`; units `ms`, `s`, `m`, `h`; at most `"24h"` | the application's |
+/// | `lease` (external effects) | `"5m"`; units `ms`, `s`, `m`, `h`; more than zero, at most `"24h"` | `"60s"` |
 /// | `store_request` (external effects) | none: the word alone | the request is not stored |
 /// | `allow` | `(pool)`, `(short_retention)`, `(pool, short_retention)` | neither |
 /// | `crate` | the path of `idem_runtime` from the root: `::company_idem`, `crate::prelude::idem` | `::idem_runtime` |
 ///
 /// - **`scope`** says whose keys these are: no caller can collide with, or probe, the keys of another. With
 ///   `(account, endpoint)` the same key at another endpoint (method and route) is another key; without, it is a mismatch.
-/// - **`key`**: a request without a key is answered 400, or with `optional` runs in a transaction, unprotected. A
-///   malformed key is 400 in either case.
+/// - **`key`**: a request without a key is answered 400, or with `optional` runs in a transaction, unprotected. With
+///   external effects that means no record, no lease and no recovery, step keys that no retry shares, and a transaction
+///   only if it is asked for. A malformed key is 400 in either case.
 /// - **`key_format`**: `any` takes quoted and bare keys and treats both spellings as one key.
 /// - **`mismatch`**: the status for a key that comes again with another request.
 /// - **`retention`**: how long a record answers. A retry that comes later runs again, so less than 24 hours needs
@@ -87,14 +91,17 @@ use crate::{errors::Errors, handler::Item};
 /// - **`fingerprint`**: what makes two requests the same. `json` does not count white space and the order of members;
 ///   a function returns what is to be compared beside method and path.
 /// - **`operation`**: the stored name of the effect, shown in events and metrics. Write it out before you rename a handler.
+///   With external effects step keys are derived from it, and reconcilers are found by it.
 /// - **`in_progress`**: what a request meets whose twin is still running. `reject` answers 409 at once; `wait` waits
 ///   for the record, without a connection, and replays it.
 /// - **`on_server_error`**: `store` replays a 5xx as it was; `release` frees the key, so that a retry runs. With external
 ///   effects a 5xx may come after the effect, so that `release` is refused: choose `store` where the handler knows what
 ///   happened when it answers one, `reconcile` where it does not. Then the 5xx is sent and not stored, and recovery
-///   asks the other system.
-/// - **`isolation`**: the level of the transaction. Serialization failures are retried whole, within a bound.
-/// - **`max_response`**: a longer response is not stored; all is rolled back and the answer is a 500.
+///   asks the other system. A `release` of the application's is `store` for them.
+/// - **`isolation`**: the level of the transaction. Serialization failures are retried whole, within a bound. With external
+///   effects it is the level of the completing transaction; one that fails is not retried, and recovery decides.
+/// - **`max_response`**: a longer response is not stored; all is rolled back and the answer is a 500. With external effects
+///   that 500 is stored, or with `reconcile` left to recovery.
 /// - **`methods`**: the methods whose keys count. The others are idempotent by definition (RFC 9110).
 /// - **`set_cookie`**: whether `Set-Cookie` lines are stored and replayed.
 /// - **`effects`**: `database` where all that the handler does is rows of the one database; `external` where some of it
@@ -134,6 +141,7 @@ use crate::{errors::Errors, handler::Item};
 /// The key is committed as in progress before the body runs, so no transaction is open while the other system is called.
 /// `attempt.key(step)` is made of scope, client key, operation and step; `attempt.transaction()` is the transaction that
 /// also writes the record. If the process dies, a retry does not run the handler again: recovery asks the other system.
+/// The module `choosing_effects` of `idem-runtime` tells when to choose which effects, and where the guarantee ends.
 ///
 /// # Beside other attributes
 ///

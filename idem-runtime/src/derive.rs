@@ -28,9 +28,9 @@ impl Steps {
 
 /// The idempotency key of one step in another system: of [`Attempt::key`](crate::Attempt::key).
 ///
-/// As text it is 32 hexadecimal digits, which is short enough for every processor that we know of (the tightest that we know
-/// of takes 38 characters; Square takes 45, Adyen 64, Stripe 255). It is one half of a SHA-256: neither the client's key nor the scope can be
-/// computed from it, though whoever guesses both can check the guess.
+/// As text it is 32 hexadecimal digits, which is short enough for every processor that we know of (the tightest that we
+/// know of takes 38 characters; Square takes 45, Adyen 64, Stripe 255). It is one half of a SHA-256: neither the client's
+/// key nor the scope can be computed from it, though whoever guesses both can check the guess.
 ///
 /// It goes where a header value goes, as `.header("Idempotency-Key", attempt.key("charge"))`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

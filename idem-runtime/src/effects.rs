@@ -47,6 +47,13 @@ pub trait Effects: Sized + Send + 'static {
         idempotency: &Idempotency<Self::Db>,
         policy: Policy,
     ) -> impl Future<Output = Ended> + Send;
+
+    /// What an attempt that did not end as asked is answered with.
+    #[doc(hidden)]
+    #[must_use]
+    fn answer(code: Code) -> Code {
+        code
+    }
 }
 
 /// What an outcome asks for.
@@ -177,6 +184,11 @@ impl<Db: Backend> Effects for External<Db> {
             (None, Some(transaction)) => end_open(Open { transaction, patience }, wish.not_again()).await,
             (None, None) => Ok((wish.response(), Answer::Unprotected)),
         }
+    }
+
+    /// That nothing was saved here says nothing about what happened elsewhere.
+    fn answer(code: Code) -> Code {
+        if code == Code::StoreUnavailable { Code::OutcomeUnknown } else { code }
     }
 }
 

@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     backend::Backend,
-    engine::{Engine, Store},
+    engine::{Engine, Store, unbroken},
     error::Error,
     lengths::{Lease, Retention},
     policy::{
@@ -101,7 +101,8 @@ impl<Db: Backend> Idempotency<Db> {
     /// [`Error::Database`] if the database cannot be reached or does not permit it, [`Error::SchemaVersion`] if the table is
     /// newer than this build, [`Error::SchemaMissing`] if a table of that name is not idem's.
     pub async fn migrate(&self) -> Result<(), Error> {
-        Db::migrate(&self.app.engine.store.pool).await?;
+        let pool = self.pool().clone();
+        unbroken(async move { Db::migrate(&pool).await }).await?;
         self.check().await
     }
 
@@ -119,7 +120,8 @@ impl<Db: Backend> Idempotency<Db> {
     /// [`patience`](Builder::patience) has been answered and is not waited for; nothing of it commits.
     ///
     /// # Errors
-    /// [`Error::StillRunning`] if the limit ran out first. Ending the process then rolls those attempts back.
+    /// [`Error::StillRunning`] if the limit ran out first. Ending the process then rolls those attempts back; those with
+    /// external effects it leaves to the recovery.
     pub async fn drain(&self, limit: Duration) -> Result<(), Error> {
         self.app.tasks.close();
         let drained = tokio::time::timeout(limit, self.app.tasks.wait()).await;

@@ -3,7 +3,8 @@
 //!
 //! The handler takes the open transaction as its one `&mut` parameter and says with `scope` whose keys these are.
 //! A retry with the same key gets the stored answer; see the crate's README for the table of answers, and [`options`] for
-//! an example of each option.
+//! an example of each option. A handler that calls another system takes its attempt instead: [`choosing_effects`] tells
+//! when, and how a crash is recovered.
 //!
 //! ```
 //! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/options_prelude.in"));
@@ -48,92 +49,190 @@
 //! locks ride on BEGIN), one more if the writes are rolled back, one more under a strict isolation level. A replay costs
 //! BEGIN, one statement and ROLLBACK; a twin in the same process costs none.
 //!
+//! # How a request with external effects runs
+//!
+//! The extractors, the key and the fingerprint are as above, and so is the task that a disconnect does not stop. Then:
+//!
+//! 1. One statement takes the key and commits it as *in progress*, with a lease, or tells that there is a record.
+//! 2. The handler's body runs with its [`Attempt`] and without a transaction. While it runs, the lease is renewed.
+//! 3. [`Attempt::transaction`] opens the completing transaction, if the body asks for it.
+//! 4. The answer's body is read to its end. The record is completed, in that transaction or alone, if the lease is still
+//!    this attempt's; only when that is acknowledged does the answer leave.
+//!
+//! Whatever breaks between 1 and 4 leaves the record in progress. No retry runs it again: a [`Recovery`] has it decided
+//! by a [`Reconciler`], which asks the other system.
+//!
+//! A new key costs one statement for the claim, and for the completion BEGIN, the handler's own, one UPDATE and COMMIT,
+//! or the UPDATE alone; rolling rows back costs ROLLBACK TO and ROLLBACK, freeing the key a DELETE. A renewal is one
+//! statement, after each third of the lease. A replay is one statement, on SQLite two. A sweep that finds nothing is one,
+//! and on PostgreSQL three for each record that it takes, before those of its verdict.
+//!
 //! # Features
 //!
-//! - `postgres`, `sqlite`: the databases; at least one.
+//! - `postgres`, `sqlite`: the databases; at least one, except in a service that only calls others.
+//! - `client`: the module `client`, a `reqwest` client whose retries are safe. Needs no database.
 //! - `utoipa`, `aide`: OpenAPI documents say what protected operations need and answer; see [`openapi`].
 //! - `metrics`: the counter `idem_requests_total` and the histogram `idem_request_duration_seconds`, by `operation` and
 //!   `outcome`, for the recorder of the crate `metrics`.
+//!   Also the counter `idem_reconciled_total` by `operation` and `outcome`, and the gauge `idem_dead_attempts` by `state`
+//!   (`due`, `unattended`, `exhausted`; set at each sweep).
 //!
 //! # What is seen of it
 //!
 //! A span `idempotent` for each request, around all its attempts, and an event `answered` (level info, target
-//! `idem_runtime`) for each answer after the extractors, with `operation`, `outcome` and `duration`. Outcomes are `stored`, `replayed`, `freed`, `unprotected`, or a [`Code`]. Failures
-//! are events of level error. None holds a key, a scope or a body.
+//! `idem_runtime`) for each answer after the extractors, with `operation`, `outcome` and `duration`. Outcomes are `stored`,
+//! `replayed`, `freed`, `unprotected`, `left` (a 5xx that was sent and not stored: the recovery decides), or a [`Code`].
+//!
+//! The recovery says `reconciled` for each record it decided or asked about (info), `dead attempts wait for a person`
+//! (warn), and [`Idempotency::resolve`] says `resolved by hand` with who did it (info). Failures are events of level
+//! error. None holds a key, a scope or a body; a record is named by its [`RecordId`].
 //!
 //! # Tables
 //!
 //! [`Idempotency::migrate`] makes `idem_records` and `idem_schema`. A record holds digests of scope and key and of the
 //! request, the operation's name, status, headers and body of the answer, and when it was made and expires. The answer is
 //! stored as it is: what must not lie in a database must not be in an answer.
+//!
+//! A record in progress has no answer yet, and no expiry. It holds which attempt has it, until when, how long it is to
+//! answer once it is completed, how often a reconciler was asked, and the text of its last error; with `store_request`
+//! also method, URI, content type and body of the request, which are deleted when the record is decided. Other headers
+//! are never stored.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(not(any(feature = "postgres", feature = "sqlite")))]
-compile_error!("idem-runtime needs a database: enable its feature `postgres` or `sqlite`, the one your pool has");
+#[cfg(not(any(feature = "postgres", feature = "sqlite", feature = "client")))]
+compile_error!(
+    "idem-runtime needs a database: enable its feature `postgres` or `sqlite`, the one your pool has; \
+     a service that only calls others needs `client`"
+);
 
+#[cfg(feature = "_server")]
 mod attempts;
+#[cfg(feature = "_server")]
 mod backend;
+#[cfg(feature = "_server")]
 mod background;
+#[cfg(feature = "_server")]
 mod call;
+#[cfg(feature = "_server")]
 mod canonical;
+#[cfg(feature = "client")]
+pub mod client;
+#[cfg(feature = "_server")]
 mod connection;
+#[cfg(feature = "_server")]
 mod derive;
+#[cfg(feature = "_server")]
 mod digest;
+#[cfg(feature = "_server")]
 mod effects;
+#[cfg(feature = "_server")]
 mod engine;
+#[cfg(feature = "_server")]
 mod error;
+#[cfg(feature = "_server")]
 mod external;
+#[cfg(feature = "_server")]
 mod fingerprint;
+#[cfg(feature = "_server")]
 pub mod headers;
+#[cfg(feature = "_server")]
 mod idempotency;
+#[cfg(feature = "_server")]
 mod key;
+#[cfg(feature = "_server")]
 mod lengths;
+#[cfg(feature = "_server")]
 mod message_id;
+#[cfg(feature = "_server")]
 mod observe;
+#[cfg(feature = "_server")]
 mod once;
+#[cfg(feature = "_server")]
 pub mod openapi;
+#[cfg(feature = "_server")]
 mod outcome;
+#[cfg(feature = "_server")]
 mod policy;
+#[cfg(feature = "_server")]
 mod problem;
+#[cfg(feature = "_server")]
 mod prune;
+#[cfg(feature = "_server")]
 mod reconcile;
+#[cfg(feature = "_server")]
 mod record;
+#[cfg(feature = "_server")]
 mod recording;
+#[cfg(feature = "_server")]
 mod recovery;
+#[cfg(feature = "_server")]
 mod request;
+#[cfg(feature = "_server")]
 mod response;
+#[cfg(feature = "_server")]
 mod running;
+#[cfg(feature = "_server")]
 mod scope;
+#[cfg(feature = "_server")]
 mod settle;
+#[cfg(feature = "_server")]
 mod stalled;
+#[cfg(feature = "_server")]
+mod sweep;
+#[cfg(feature = "_server")]
 mod tasks;
 
+#[cfg(feature = "_server")]
 #[doc(hidden)]
 pub mod __private;
 
+#[cfg(feature = "_server")]
+#[doc = include_str!("choosing_effects.md")]
+pub mod choosing_effects {}
+
+#[cfg(feature = "_server")]
 #[doc = include_str!("options.md")]
 pub mod options {}
 
+#[cfg(feature = "_server")]
 pub use idem_macros::idempotent;
 
+#[cfg(feature = "_server")]
 pub use backend::Backend;
+#[cfg(feature = "_server")]
 pub use background::BackgroundTask;
+#[cfg(feature = "_server")]
 pub use derive::StepKey;
+#[cfg(feature = "_server")]
 pub use error::Error;
+#[cfg(feature = "_server")]
 pub use external::Attempt;
+#[cfg(feature = "_server")]
 pub use idempotency::{Builder, Idempotency};
+#[cfg(feature = "_server")]
 pub use lengths::{Lease, LeaseError, Retention, RetentionError};
+#[cfg(feature = "_server")]
 pub use message_id::MessageId;
+#[cfg(feature = "_server")]
 pub use once::{Consumer, NotDone, Once};
+#[cfg(feature = "_server")]
 pub use policy::{
     Fingerprint, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, Replay, SetCookie,
 };
+#[cfg(feature = "_server")]
 pub use problem::{Code, Problem};
+#[cfg(feature = "_server")]
 pub use reconcile::{BoxError, Dead, Reconciler, Verdict};
+#[cfg(feature = "_server")]
 pub use record::{NotARecordId, RecordId};
+#[cfg(feature = "_server")]
 pub use recovery::{Recovery, Swept};
+#[cfg(feature = "_server")]
 pub use request::StoredRequest;
+#[cfg(feature = "_server")]
 pub use response::Settle;
+#[cfg(feature = "_server")]
 pub use scope::{Scope, ScopeId};
+#[cfg(feature = "_server")]
 pub use stalled::{ResolveError, Stalled};

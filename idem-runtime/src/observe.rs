@@ -1,9 +1,9 @@
-//! What operators see: one event and, with the feature `metrics`, two series for each answer.
+//! What operators see: one event and, with the feature `metrics`, two series for each answer; and what recovery finds.
 //! Operation, outcome and duration; never a key, a scope or a body.
 
 use std::time::Instant;
 
-use crate::problem::Code;
+use crate::{backend::Survey, problem::Code, reconcile::Dead};
 
 /// How a request was answered. The words are the `outcome` of events and metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,4 +45,28 @@ pub(crate) fn answered(operation: &'static str, answer: Answer, since: Instant) 
         metrics::histogram!("idem_request_duration_seconds", "operation" => operation, "outcome" => answer.as_str())
             .record(duration.as_secs_f64());
     }
+}
+
+/// Reports what came of asking about a dead attempt.
+pub(crate) fn reconciled(dead: &Dead, outcome: &'static str) {
+    let asked = dead.asked() + 1;
+    tracing::info!(record = %dead.id(), operation = dead.operation(), asked, outcome, "reconciled");
+    #[cfg(feature = "metrics")]
+    metrics::counter!("idem_reconciled_total", "operation" => dead.operation().to_owned(), "outcome" => outcome)
+        .increment(1);
+}
+
+/// Reports how many attempts are dead when a sweep begins.
+pub(crate) fn surveyed(survey: Survey) {
+    let Survey { due, unattended, exhausted } = survey;
+    if unattended + exhausted > 0 {
+        tracing::warn!(unattended, exhausted, "dead attempts wait for a person: `Idempotency::stalled` lists them");
+    }
+    #[cfg(feature = "metrics")]
+    for (state, count) in [("due", due), ("unattended", unattended), ("exhausted", exhausted)] {
+        #[allow(clippy::cast_precision_loss, reason = "a gauge is a float, and nobody has 2^52 dead attempts")]
+        metrics::gauge!("idem_dead_attempts", "state" => state).set(count as f64);
+    }
+    #[cfg(not(feature = "metrics"))]
+    let _ = due;
 }

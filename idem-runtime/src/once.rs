@@ -103,7 +103,7 @@ impl<Db: Backend> Idempotency<Db> {
     }
 }
 
-impl<'i, Db: Backend> Consumer<'i, Db> {
+impl<Db: Backend> Consumer<'_, Db> {
     /// What tells this message from another under the same id: bytes that every delivery of it has alike. Without it, equal
     /// ids are equal messages.
     pub fn payload(mut self, payload: impl AsRef<[u8]>) -> Self {

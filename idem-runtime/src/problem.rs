@@ -29,15 +29,19 @@ pub enum Code {
     OutcomeUnknown,
     /// `idempotency-contention`, 503: the transaction kept losing against others; nothing stayed.
     Contention,
-    /// `idempotency-transaction-aborted`, 500: the database refused the transaction; nothing stayed.
+    /// `idempotency-transaction-aborted`, 500: the database refused the transaction; nothing stayed in the database, and with
+    /// external effects the record is left to the recovery.
     TransactionAborted,
-    /// `idempotency-transaction-ended`, 500: the handler ended the transaction by SQL of its own.
+    /// `idempotency-transaction-ended`, 500: the handler ended the transaction by SQL of its own. With external effects the
+    /// record is left to the recovery.
     TransactionEnded,
     /// `idempotency-handler-panicked`, 500: the handler panicked; stored like any other answer.
     HandlerPanicked,
-    /// `idempotency-response-too-large`, 500: the response is over the limit; nothing stayed.
+    /// `idempotency-response-too-large`, 500: the response is over the limit; nothing stayed in the database. With external
+    /// effects this answer is stored, or the record is left to the recovery.
     ResponseTooLarge,
-    /// `idempotency-response-unfinished`, 500: the response's body failed, or did not end within 10 seconds; nothing stayed.
+    /// `idempotency-response-unfinished`, 500: the response's body failed, or did not end within 10 seconds; for the
+    /// rest as [`ResponseTooLarge`](Self::ResponseTooLarge).
     ResponseUnfinished,
     /// `idempotency-record-unreadable`, 500: there is a record that this version cannot read.
     RecordUnreadable,
@@ -81,7 +85,7 @@ impl Code {
             Self::InProgress => (
                 "in-progress",
                 "A request with this Idempotency-Key is in progress",
-                "The same request is still running. Retry shortly with the same key; a new key could start a second operation.",
+                "The same request is still running, or it is being found out what became of it. Retry shortly with the same key; a new key could start a second operation.",
             ),
             Self::KeyReuse => (
                 "idempotency-key-reuse",
@@ -96,7 +100,7 @@ impl Code {
             Self::OutcomeUnknown => (
                 "idempotency-outcome-unknown",
                 "The outcome is unknown",
-                "It is not known whether the result was saved. Retry with the same key: it answers with the result, or executes if nothing happened.",
+                "It is not known whether the result was saved. Retry with the same key: once that is known it answers with the result, or executes if nothing happened.",
             ),
             Self::Contention => (
                 "idempotency-contention",
@@ -106,7 +110,7 @@ impl Code {
             Self::TransactionAborted => (
                 "idempotency-transaction-aborted",
                 "The transaction was aborted",
-                "The database refused the operation's transaction. Nothing was saved.",
+                "The database refused the operation's transaction. Its changes to the database were not saved.",
             ),
             Self::TransactionEnded => (
                 "idempotency-transaction-ended",

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::{Idempotency, backend::Backend, background::BackgroundTask, error::Error};
+use crate::{Idempotency, backend::Backend, background::BackgroundTask, engine::unbroken, error::Error};
 
 /// Records a statement deletes at most, so that no lock is held long.
 const BATCH: i64 = 1000;
@@ -24,7 +24,8 @@ impl<Db: Backend> Idempotency<Db> {
     async fn prune_until(&self, stopped: &CancellationToken) -> Result<u64, Error> {
         let mut pruned = 0;
         loop {
-            let batch = Db::prune(self.pool(), BATCH).await?;
+            let pool = self.pool().clone();
+            let batch = unbroken(async move { Db::prune(&pool, BATCH).await }).await?;
             pruned += batch;
             if batch < BATCH.unsigned_abs() || stopped.is_cancelled() {
                 return Ok(pruned);

@@ -25,8 +25,8 @@ pub struct Record {
     pub(crate) body: Bytes,
 }
 
-/// Names a record in lists, logs and [`Idempotency::resolve`]: 64 hexadecimal digits, from which neither key nor scope can
-/// be read.
+/// Names a record in lists, logs and [`Idempotency::resolve`](crate::Idempotency::resolve): 64 hexadecimal digits, from
+/// which neither key nor scope can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RecordId(pub(crate) Digest);
 

@@ -1,35 +1,20 @@
-//! The recovery: sweeps up the records whose attempts are dead, and has each decided by its operation's reconciler.
-//! Any number of nodes may sweep at once; each record is taken by one, with a lease of its own.
+//! The recovery: who is asked about dead attempts, how often and for how long, as one sweep or in the background.
+//! What a sweep does is in `sweep`.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
-use futures_util::future::join_all;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Idempotency,
-    backend::{AttemptId, Backend, Holder, Survey, Take, Taken},
+    backend::Backend,
     background::BackgroundTask,
-    effects::{storable, writes},
-    engine::{Lease, Store, Unsettled},
     error::Error,
-    external::Attempt,
-    outcome::{Panicked, caught},
-    reconcile::{AnyReconciler, BoxError, Dead, Reconciler, Verdict},
-    record::RecordId,
+    reconcile::{AnyReconciler, Reconciler},
 };
 
-/// How many reconcilers are asked at once: one that hangs keeps the others from nothing.
-const AT_ONCE: u64 = 8;
-
-/// The part of an error's text that is kept.
-const LONGEST_ERROR: usize = 500;
+/// The longest pause: what every database can add to a time.
+const LONGEST_PAUSE: Duration = Duration::from_hours(365 * 24);
 
 impl<Db: Backend> Idempotency<Db> {
     /// Starts with no reconciler; see [`Recovery`].
@@ -41,6 +26,7 @@ impl<Db: Backend> Idempotency<Db> {
             longest_pause: Duration::from_mins(10),
             most_asks: 20,
             limit: Duration::from_secs(30),
+            max_response: self.app.policy.max_response,
         }
     }
 }
@@ -66,12 +52,13 @@ impl<Db: Backend> Idempotency<Db> {
 /// ```
 #[must_use]
 pub struct Recovery<Db: Backend> {
-    idempotency: Idempotency<Db>,
-    reconcilers: BTreeMap<String, Arc<dyn AnyReconciler<Db>>>,
-    first_pause: Duration,
-    longest_pause: Duration,
-    most_asks: u32,
-    limit: Duration,
+    pub(crate) idempotency: Idempotency<Db>,
+    pub(crate) reconcilers: BTreeMap<String, Arc<dyn AnyReconciler<Db>>>,
+    pub(crate) first_pause: Duration,
+    pub(crate) longest_pause: Duration,
+    pub(crate) most_asks: u32,
+    pub(crate) limit: Duration,
+    pub(crate) max_response: usize,
 }
 
 /// What a sweep did, in records.
@@ -101,9 +88,9 @@ impl<Db: Backend> Recovery<Db> {
     }
 
     /// How long a record waits until its reconciler is asked again: `first`, doubled each time up to `longest`.
-    /// Default: 10 seconds, up to 10 minutes.
+    /// Default: 10 seconds, up to 10 minutes. No pause is longer than a year.
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
-        (self.first_pause, self.longest_pause) = (first, longest);
+        (self.first_pause, self.longest_pause) = (first, longest.min(LONGEST_PAUSE));
         self
     }
 
@@ -120,13 +107,22 @@ impl<Db: Backend> Recovery<Db> {
         self
     }
 
+    /// The largest response body of a verdict that is stored, in bytes. Default: the application's; set it where a handler's
+    /// own is larger.
+    pub fn max_response(mut self, most: usize) -> Self {
+        self.max_response = most;
+        self
+    }
+
     /// Asks once about every record whose attempt is dead at this moment, and returns what came of it. One statement if there
-    /// is none.
+    /// is none. Dropped before its end, it lets what is being asked end, and asks nothing more.
     ///
     /// # Errors
     /// [`Error::Database`] if the database fails; what was decided before stays so.
     pub async fn sweep(&self) -> Result<Swept, Error> {
-        self.sweep_until(&CancellationToken::new()).await
+        let stopped = CancellationToken::new();
+        let _dropped = stopped.clone().drop_guard();
+        self.sweep_until(&stopped).await
     }
 
     /// Sweeps in the background, at once and then `period` after each sweep, until the task is stopped or dropped. A failure
@@ -146,105 +142,6 @@ impl<Db: Backend> Recovery<Db> {
             }
         })
     }
-
-    async fn sweep_until(&self, stopped: &CancellationToken) -> Result<Swept, Error> {
-        let began = Instant::now();
-        let operations: Vec<_> = self.reconcilers.keys().map(String::as_str).collect();
-        let Survey { due, unattended, exhausted } =
-            Db::survey(self.idempotency.pool(), &operations, self.most_asks).await?;
-        if unattended + exhausted > 0 {
-            tracing::warn!(unattended, exhausted, "dead attempts wait for a person: `Idempotency::stalled` lists them");
-        }
-        let swept = Arc::new(Mutex::new(Swept { unattended, exhausted, ..Swept::default() }));
-        // Tasks of their own: a sweep that is dropped breaks off no statement, and `drain` waits for them.
-        let workers = (0..due.min(AT_ONCE)).map(|_| {
-            let worker = Worker { recovery: self.clone(), began, stopped: stopped.clone(), swept: Arc::clone(&swept) };
-            self.idempotency.app.tasks.spawn(worker.run())
-        });
-        for ended in join_all(workers).await {
-            // A worker panics over nothing of a reconciler's, and is never aborted: the runtime is shutting down.
-            ended.unwrap_or(Ok(()))?;
-        }
-        let swept = *swept.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(swept)
-    }
-
-    fn store(&self) -> &Store<Db> {
-        &self.idempotency.app.engine.store
-    }
-
-    /// How long a record that was asked about this often waits.
-    fn pause(&self, asked: u32) -> Duration {
-        self.first_pause.saturating_mul(2_u32.saturating_pow(asked)).min(self.longest_pause)
-    }
-
-    /// Asks about one record, and ends it as told.
-    async fn decide(&self, taken: Taken, attempt: AttemptId) -> Told {
-        let dead = Dead::of(taken);
-        let RecordId(id) = dead.id();
-        let holder = Holder { id, attempt };
-        let isolation = self.idempotency.app.policy.isolation;
-        let lease = Lease::taken(self.store().clone(), holder);
-        let mut attempt =
-            Attempt::new(self.store().clone(), id, dead.operation().to_owned().into(), isolation, Some(lease));
-        let verdict = self.ask(&dead, &mut attempt).await;
-        let (Some(lease), transaction) = attempt.into_parts() else { return Told::Failed };
-        let pause = self.pause(dead.asked());
-        let (said, ended) = match verdict {
-            Ok(Verdict::NeverExecuted) => (Told::Freed, lease.free(transaction).await),
-            Ok(Verdict::Unknown) => (Told::Unknown, lease.postpone(transaction, pause, None).await),
-            Ok(Verdict::Completed(response)) => {
-                let writes = writes(&response);
-                match storable(response, Vec::new(), self.idempotency.app.policy).await {
-                    Ok((record, _)) => (Told::Completed, lease.complete(transaction, writes, record).await),
-                    Err(code) => {
-                        let error = format!("the response of the verdict cannot be stored: {}", code.as_str());
-                        (Told::Failed, lease.postpone(transaction, pause, Some(error)).await)
-                    }
-                }
-            }
-            Err(error) => (Told::Failed, lease.postpone(transaction, pause, Some(shown(&*error))).await),
-        };
-        let told = match ended {
-            Ok(()) => said,
-            Err(unsettled) => {
-                self.not_written(holder, pause, unsettled).await;
-                Told::Failed
-            }
-        };
-        tracing::info!(record = %dead.id(), operation = dead.operation(), asked = dead.asked() + 1, outcome = ?told, "reconciled");
-        told
-    }
-
-    async fn ask(&self, dead: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
-        let Some(reconciler) = self.reconcilers.get(dead.operation()) else { return Ok(Verdict::Unknown) };
-        let asking = caught(async { reconciler.ask(dead, attempt).await });
-        let failed = match timeout(self.limit, asking).await {
-            Ok(Ok(Ok(verdict))) => return Ok(verdict),
-            Ok(Ok(Err(error))) => error,
-            Ok(Err(Panicked)) => "the reconciler panicked".into(),
-            Err(_) => format!("the reconciler did not answer in {:?}", self.limit).into(),
-        };
-        tracing::error!(
-            record = %dead.id(),
-            operation = dead.operation(),
-            error = &*failed as &dyn std::error::Error,
-            "a reconciler failed"
-        );
-        Err(failed)
-    }
-
-    /// A verdict that could not be written is asked for again, but not at once.
-    async fn not_written(&self, holder: Holder, pause: Duration, why: Unsettled) {
-        let error = format!("the verdict could not be written: {why:?}");
-        let postponed = self
-            .store()
-            .step(async move |mut connection| Db::postpone(&mut connection, &holder, pause, Some(&error), None).await)
-            .await;
-        if let Err(error) = postponed {
-            tracing::error!(error = &error as &dyn std::error::Error, "the idempotency store failed");
-        }
-    }
 }
 
 impl<Db: Backend> Clone for Recovery<Db> {
@@ -256,6 +153,7 @@ impl<Db: Backend> Clone for Recovery<Db> {
             longest_pause: self.longest_pause,
             most_asks: self.most_asks,
             limit: self.limit,
+            max_response: self.max_response,
         }
     }
 }
@@ -264,60 +162,4 @@ impl<Db: Backend> fmt::Debug for Recovery<Db> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recovery").field("operations", &self.reconcilers.keys()).finish_non_exhaustive()
     }
-}
-
-/// What came of one record.
-#[derive(Clone, Copy, Debug)]
-enum Told {
-    Completed,
-    Freed,
-    Unknown,
-    Failed,
-}
-
-/// One of those who take dead attempts, one by one, until none is due.
-struct Worker<Db: Backend> {
-    recovery: Recovery<Db>,
-    /// When the sweep did: what it has postponed since is not due in it again.
-    began: Instant,
-    stopped: CancellationToken,
-    swept: Arc<Mutex<Swept>>,
-}
-
-impl<Db: Backend> Worker<Db> {
-    async fn run(self) -> Result<(), Error> {
-        for operation in self.recovery.reconcilers.keys() {
-            while let Some((taken, attempt)) = self.take(operation).await? {
-                let told = self.recovery.decide(taken, attempt).await;
-                let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
-                let count = match told {
-                    Told::Completed => &mut swept.completed,
-                    Told::Freed => &mut swept.freed,
-                    Told::Unknown => &mut swept.unknown,
-                    Told::Failed => &mut swept.failed,
-                };
-                *count += 1;
-            }
-        }
-        Ok(())
-    }
-
-    async fn take(&self, operation: &str) -> Result<Option<(Taken, AttemptId)>, Error> {
-        if self.stopped.is_cancelled() {
-            return Ok(None);
-        }
-        let attempt = AttemptId::random().map_err(|error| sqlx::Error::Io(error.into()))?;
-        let take = Take::Due { operation, since: self.began.elapsed(), most_asks: self.recovery.most_asks };
-        // Time to ask, and to write the verdict.
-        let length = self.recovery.limit + self.recovery.store().patience;
-        let taken = Db::take(self.recovery.idempotency.pool(), take, attempt, length).await?;
-        Ok(taken.map(|taken| (taken, attempt)))
-    }
-}
-
-/// An error's text with that of its sources, as far as it is kept.
-fn shown(error: &dyn std::error::Error) -> String {
-    let sources = std::iter::successors(Some(error), |error| error.source());
-    let text = sources.map(ToString::to_string).collect::<Vec<_>>().join(": ");
-    text.chars().filter(|character| *character != '\0').take(LONGEST_ERROR).collect()
 }

@@ -51,7 +51,8 @@ pub enum Settle {
     NothingExecuted,
     /// The transaction lost against another one (serialization failure, deadlock): roll back and run the handler again,
     /// four times in all, then `503`. For handlers whose error type does not lead to the `sqlx::Error` by
-    /// [`source`](std::error::Error::source); where it does, idem sees it by itself.
+    /// [`source`](std::error::Error::source); where it does, idem sees it by itself. A handler with external effects is never
+    /// run again: for it this is a failure, which ends as a 5xx does.
     RunAgain,
 }
 

@@ -47,9 +47,15 @@ pub(crate) struct Met {
 pub(crate) struct Presence {
     running: Arc<Running>,
     id: Digest,
+    /// The entry's, by which it is told from the entry of whoever has taken the key over.
+    changed: Arc<Notify>,
 }
 
 impl InHand {
+    fn looking() -> Self {
+        Self { state: State::Looking, changed: Arc::default() }
+    }
+
     /// Made under the lock on the keys, so that no change falls between a look and the wait for the next change.
     fn next_change(&self) -> OwnedNotified {
         Arc::clone(&self.changed).notified_owned()
@@ -62,13 +68,19 @@ impl Running {
         loop {
             let changed = match self.keys().entry(wanted.id) {
                 Entry::Vacant(vacant) => {
-                    vacant.insert(InHand { state: State::Looking, changed: Arc::default() });
-                    return Ok(Presence { running: Arc::clone(self), id: wanted.id });
+                    let changed = Arc::clone(&vacant.insert(InHand::looking()).changed);
+                    return Ok(Presence { running: Arc::clone(self), id: wanted.id, changed });
                 }
-                Entry::Occupied(occupied) => match occupied.get().state {
+                Entry::Occupied(mut occupied) => match occupied.get().state {
                     State::Looking => occupied.get().next_change(),
                     State::Running { prints, leased_until } => {
                         let remaining = leased_until.map(|until| until.saturating_duration_since(Instant::now()));
+                        // What became of the record since the lease ran out, only the database knows.
+                        if remaining == Some(Duration::ZERO) {
+                            occupied.insert(InHand::looking()).changed.notify_waiters();
+                            let changed = Arc::clone(&occupied.get().changed);
+                            return Ok(Presence { running: Arc::clone(self), id: wanted.id, changed });
+                        }
                         return Err(Met { twin: Twin::of(prints, wanted.prints()), remaining });
                     }
                 },
@@ -103,7 +115,9 @@ impl Running {
 impl Presence {
     /// The database has granted the claim, or renewed its lease: twins are answered from here on.
     pub(crate) fn runs(&self, wanted: &Wanted, leased_until: Option<Instant>) {
-        if let Some(key) = self.running.keys().get_mut(&self.id) {
+        if let Some(key) = self.running.keys().get_mut(&self.id)
+            && Arc::ptr_eq(&key.changed, &self.changed)
+        {
             key.state = State::Running { prints: wanted.prints(), leased_until };
             key.changed.notify_waiters();
         }
@@ -112,9 +126,11 @@ impl Presence {
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        let gone = self.running.keys().remove(&self.id);
-        if let Some(key) = gone {
-            key.changed.notify_waiters();
+        if let Entry::Occupied(occupied) = self.running.keys().entry(self.id)
+            && Arc::ptr_eq(&occupied.get().changed, &self.changed)
+        {
+            occupied.remove();
+            self.changed.notify_waiters();
         }
     }
 }

@@ -48,7 +48,7 @@ impl<E: Effects> Claim<E> {
             Ok(sent) => sent,
             Err(Unsettled::Again) if next == Next::Attempt => return None,
             Err(unsettled) => {
-                let code = code_of(unsettled, cause);
+                let code = E::answer(code_of(unsettled, cause));
                 (idempotency.app.render(code, policy.mismatch), Answer::Problem(code))
             }
         };

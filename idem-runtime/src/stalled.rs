@@ -7,8 +7,9 @@ use crate::{
     Idempotency,
     backend::{AttemptId, Backend, Holder, Listed, Take},
     effects::{storable, writes},
-    engine::{Lease, Writes},
+    engine::{self, Writes, unbroken},
     error::Error,
+    lengths::Lease,
     problem::Code,
     reconcile::{Verdict, began},
     record::{Record, RecordId},
@@ -92,10 +93,12 @@ impl<Db: Backend> Idempotency<Db> {
             Verdict::Unknown => Decision::AskAgain,
         };
         let attempt = AttemptId::random().map_err(|error| Error::Database(sqlx::Error::Io(error.into())))?;
-        let length = store.patience.saturating_mul(2);
-        let taken = Db::take(self.pool(), Take::One(&id.0), attempt, length).await.map_err(Error::Database)?;
+        let length = store.patience.saturating_mul(2).min(Lease::MAX.length());
+        let pool = self.pool().clone();
+        let taking = unbroken(async move { Db::take(&pool, Take::One(&id.0), attempt, length).await });
+        let taken = taking.await.map_err(Error::Database)?;
         let operation = taken.ok_or(ResolveError::NotStalled)?.listed.operation;
-        let lease = Lease::taken(store.clone(), Holder { id: id.0, attempt });
+        let lease = engine::Lease::taken(store.clone(), Holder { id: id.0, attempt });
         let ended = match decision {
             Decision::Complete(writes, record) => lease.complete(None, writes, record).await,
             Decision::Free => lease.free(None).await,

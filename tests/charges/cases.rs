@@ -2,10 +2,9 @@
 //! Each runs on both databases, except those that need a proxy in front of PostgreSQL.
 
 use futures_util::future::join_all;
-use sqlx::ConnectOptions;
 
 use super::world::{
-    Ask, CHARGE, Decided, Network, app, app_command, app_without_recovery, kill, one_charge, replayed, rows, runs,
+    Ask, CHARGE, Decided, Network, app, app_command, kill, one_charge, quiet_app, replayed, rows, runs, through,
 };
 use crate::support::{
     databases::{postgres, sqlite},
@@ -66,11 +65,10 @@ async fn b76_a_decline_that_was_not_recorded_stays_a_decline() {
 async fn b77_after_the_call(cut: Cut, text: &str) {
     let (network, database) = (Network::start().await, postgres().await);
     let proxy = Proxy::start(&database).await;
-    let through: String = proxy.options(&database).to_url_lossy().into();
     // A lost COMMIT is no dead attempt, and recovery's own COMMIT is not to meet the trap.
     let app = match text {
-        "COMMIT" => app_without_recovery(&through, &network.url()).await,
-        _ => app(&through, &network.url()).await,
+        "COMMIT" => quiet_app(&proxy, &database, &network.url()).await,
+        _ => app(&through(&proxy, &database), &network.url()).await,
     };
     network.next("hold-answer").await;
     let mut client = CHARGE.begin(&app).await;

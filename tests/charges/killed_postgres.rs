@@ -1,11 +1,11 @@
 //! SIGKILL at each step of an attempt, on PostgreSQL. The proxy holds a statement or its answer, the network a charge, and
 //! what the app is killed in is the very step that the test names.
 
-use sqlx::{ConnectOptions, Row};
+use sqlx::Row;
 
 use super::{
     relay::Closed,
-    world::{CHARGE, Decided, Network, app, app_without_recovery, kill, one_charge, runs},
+    world::{CHARGE, Decided, Network, app, app_without_recovery, kill, one_charge, quiet_app, runs, through},
 };
 use crate::support::{
     databases::{Postgres, postgres},
@@ -31,7 +31,7 @@ impl World {
     async fn new() -> Self {
         let (network, database) = (Network::start().await, postgres().await);
         let proxy = Proxy::start(&database).await;
-        let app = app_without_recovery(&through(&proxy, &database), &network.url()).await;
+        let app = quiet_app(&proxy, &database, &network.url()).await;
         Self { network, database, proxy, app }
     }
 
@@ -52,10 +52,6 @@ impl World {
         trap.sprung().await;
         trap
     }
-}
-
-fn through(proxy: &Proxy, database: &Postgres) -> String {
-    proxy.options(database).to_url_lossy().into()
 }
 
 /// A new app on what the dead one left, and what must hold then.

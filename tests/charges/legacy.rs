@@ -55,6 +55,22 @@ async fn b104_a_call_that_failed_is_freed_and_made_once() {
     assert_eq!((network.ledger().await.len(), rows(&app).await.len()), (1, 1));
 }
 
+/// A charge that was under way at recovery's first look and is written down by its second: that is why it looks twice.
+#[tokio::test]
+async fn b104_nothing_is_believed_only_when_said_twice() {
+    let (network, database) = (Network::without_keys().await, sqlite());
+    let dead = app(&database.url(), &network.url()).await;
+    network.next("hold-request").await;
+    let _client = LEGACY.begin(&dead).await;
+    network.holding(1).await;
+    kill(dead).await;
+    network.looked_up(1).await; // the handler's own
+    let app = app(&database.url(), &network.url()).await;
+    network.looked_up(2).await;
+    network.release().await;
+    one_charge(&network, &app, LEGACY, Decided::Replay).await;
+}
+
 /// **Not guaranteed, and here is how it fails:** the dead attempt's charge is still under way at the network while recovery
 /// looks, so nobody sees it, and the retry charges too. `called_and_still_under_way` is the same with keys: one charge.
 #[tokio::test]

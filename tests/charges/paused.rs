@@ -1,10 +1,9 @@
 //! An app that is paused in the middle of its call for longer than its lease, and comes back. Meanwhile, or soon after,
 //! another app decides what became of the attempt. There is one decision, and who comes too late is told so.
 
-use sqlx::ConnectOptions;
-
 use super::world::{
-    CHARGE, Network, app, app_without_recovery, kill, postgres_lease_over, replayed, rows, runs, sqlite_lease_over,
+    Ask, CHARGE, Network, app, app_without_recovery, kill, postgres_lease_over, replayed, rows, runs,
+    sqlite_lease_over, through,
 };
 use crate::support::{
     databases::{postgres, sqlite},
@@ -14,10 +13,10 @@ use crate::support::{
 };
 
 /// An app that the network keeps waiting for its answer, and that is paused there.
-async fn paused(url: &str, network: &Network) -> (Process, Connection) {
+async fn paused(url: &str, network: &Network, ask: Ask<'_>) -> (Process, Connection) {
     let app = app_without_recovery(url, &network.url()).await;
     network.next("hold-answer").await;
-    let client = CHARGE.begin(&app).await;
+    let client = ask.begin(&app).await;
     network.holding(1).await;
     app.signal("STOP").await;
     (app, client)
@@ -29,23 +28,27 @@ fn too_late(answer: &RawResponse) {
     assert!(answer.header("retry-after").is_some());
 }
 
+/// A charge has a row, whose identifier nobody can write twice. A decline has none: there the lease alone keeps the late
+/// attempt from writing.
 async fn b62_after_the_verdict(url: &str) {
-    let network = Network::start().await;
-    let (late, mut client) = paused(url, &network).await;
-    let other = app(url, &network.url()).await;
-    let decided = CHARGE.decided(&other).await;
-    assert_eq!((decided.status, replayed(&decided)), (201, true), "{}", decided.text());
+    for (ask, status) in [(CHARGE, 201), (Ask { key: "order-2", source: "tok_declined", ..CHARGE }, 402)] {
+        let network = Network::start().await;
+        let (late, mut client) = paused(url, &network, ask).await;
+        let other = app(url, &network.url()).await;
+        let decided = ask.decided(&other).await;
+        assert_eq!((decided.status, replayed(&decided)), (status, true), "{}", decided.text());
 
-    late.signal("CONT").await;
-    network.release().await;
-    too_late(&client.response().await);
-    for app in [&late, &other] {
-        let again = CHARGE.answer(app).await;
-        assert_eq!((again.status, replayed(&again), &again.body), (201, true, &decided.body));
-        assert_eq!(rows(app).await, [decided.json()]);
+        late.signal("CONT").await;
+        network.release().await;
+        too_late(&client.response().await);
+        for app in [&late, &other] {
+            let again = ask.answer(app).await;
+            assert_eq!((again.status, replayed(&again), &again.body), (status, true, &decided.body));
+            assert_eq!(rows(app).await.len(), 1);
+        }
+        assert_eq!(network.ledger().await.len(), 1);
+        kill(late).await;
     }
-    assert_eq!(network.ledger().await.len(), 1);
-    kill(late).await;
 }
 
 #[tokio::test]
@@ -63,11 +66,10 @@ async fn b62_back_after_the_verdict_on_sqlite() {
 #[tokio::test]
 async fn b62_back_before_the_verdict_on_postgres() {
     let (network, database) = (Network::start().await, postgres().await);
-    let (late, mut client) = paused(&database.url(), &network).await;
+    let (late, mut client) = paused(&database.url(), &network, CHARGE).await;
     let proxy = Proxy::start(&database).await;
     let trap = proxy.hold_answer("INSERT INTO charges");
-    let through: String = proxy.options(&database).to_url_lossy().into();
-    let other = app(&through, &network.url()).await;
+    let other = app(&through(&proxy, &database), &network.url()).await;
     trap.sprung().await;
 
     late.signal("CONT").await;
@@ -91,7 +93,7 @@ async fn b62_back_before_the_verdict_on_postgres() {
 /// Nobody else has looked: a lease that ran out is no verdict.
 async fn b62_nobody_decided(url: &str, lease_over: impl Future<Output = ()>) {
     let network = Network::start().await;
-    let (late, mut client) = paused(url, &network).await;
+    let (late, mut client) = paused(url, &network, CHARGE).await;
     let other = app_without_recovery(url, &network.url()).await;
     lease_over.await;
     // The other app says "ask again", and runs nothing.

@@ -4,6 +4,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use serde_json::{Value, json};
+use sqlx::ConnectOptions;
 use tempfile::TempDir;
 use tokio::process::Command;
 
@@ -11,6 +12,7 @@ use crate::support::{
     databases::{Postgres, Sqlite},
     http::{self, Connection, RawResponse},
     process::{Process, charges_command},
+    proxy::Proxy,
     soon,
 };
 
@@ -81,6 +83,11 @@ impl Network {
         self.until("the network to hold a charge", async || self.state("holding").await == count).await;
     }
 
+    /// Waits until so many look-ups were answered.
+    pub async fn looked_up(&self, count: u64) {
+        self.until("a look-up", async || self.state("lookups").await == count).await;
+    }
+
     /// How many charges were asked for.
     pub async fn requests(&self) -> u64 {
         self.state("requests").await
@@ -134,7 +141,25 @@ pub async fn app_without_recovery(database_url: &str, network_url: &str) -> Proc
     Process::start(command).await
 }
 
-/// Its command, for other variables.
+/// The same behind a proxy, after its pruner, which looks once at the start, has been and gone. Then every BEGIN and COMMIT
+/// that the proxy sees is a request's.
+pub async fn quiet_app(proxy: &Proxy, database: &Postgres, network_url: &str) -> Process {
+    let prunes = proxy.hold("DELETE FROM idem_records");
+    let app = app_without_recovery(&through(proxy, database), network_url).await;
+    prunes.sprung().await;
+    let commits = proxy.hold("COMMIT");
+    prunes.release();
+    commits.sprung().await;
+    commits.release();
+    app
+}
+
+/// The URL of a database behind a proxy.
+pub fn through(proxy: &Proxy, database: &Postgres) -> String {
+    proxy.options(database).to_url_lossy().into()
+}
+
+/// An app's command, for other variables.
 pub fn app_command(database_url: &str, network_url: &str) -> Command {
     let mut command = charges_command("example-charges");
     command.env("LISTEN", "127.0.0.1:0").env("DATABASE_URL", database_url).env("NETWORK", network_url);

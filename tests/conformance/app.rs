@@ -5,6 +5,7 @@ use std::{
     collections::HashSet,
     net::SocketAddr,
     sync::{Arc, Mutex},
+    task::Poll,
 };
 
 use axum::{
@@ -296,4 +297,14 @@ fn lines(response: &RawResponse) -> Vec<(&str, String)> {
     let own = |name: &str| matches!(name, "date" | "idempotent-replayed");
     let lines = response.headers.iter().filter(|(name, _)| !own(&name.to_ascii_lowercase()));
     lines.map(|(name, value)| (name.as_str(), value.escape_ascii().to_string())).collect()
+}
+
+/// Polls a future so many times, then drops it: whoever waits for it gives up just there.
+pub async fn cut<F: Future>(polls: usize, future: F) {
+    let (mut future, mut left) = (Box::pin(future), polls);
+    std::future::poll_fn(move |context| {
+        left -= 1;
+        if left == 0 || future.as_mut().poll(context).is_ready() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }

@@ -422,3 +422,67 @@ async fn what_is_left_over_of_a_transaction_is_no_type_error() {
     let answer = service.send(Method::POST.as_str(), "/counts", &[ALICE, (KEY, "k")], "").await;
     assert_eq!((answer.text(), answer.header("x-step").map(str::len)), ("1", Some(32)));
 }
+
+#[tokio::test]
+async fn the_longest_retention_is_one() {
+    #[idempotent(scope = account, effects = external, retention = "36500d")]
+    async fn for_ever(_: &mut Attempt<Db>, State(app): State<App>, account: Account) -> StatusCode {
+        app.runs.begin();
+        StatusCode::CREATED
+    }
+
+    let service = Service::start(Router::new().route("/ever", post(for_ever))).await;
+    let first = service.post("/ever", "k", "").await;
+    assert_replay(&first, &service.post("/ever", "k", "").await);
+    assert_eq!(service.counts().await, (1, 0, 1));
+}
+
+#[tokio::test]
+async fn once_a_lease_has_run_out_the_database_answers_also_where_the_body_still_runs() {
+    #[idempotent(scope = account, effects = external, lease = "200ms")]
+    async fn hang(_: &mut Attempt<Db>, State(app): State<App>, account: Account) -> StatusCode {
+        app.runs.begin();
+        if app.runs.count() == 1 {
+            app.gate.pass().await;
+        }
+        StatusCode::CREATED
+    }
+
+    let routes = || Router::new().route("/hang", post(hang));
+    let service = Service::start(routes()).await;
+    let other = service.beside(routes()).await;
+    let hangs = service.posting("/hang", "k", "1");
+    service.app.gate.entered().await;
+    // It is taken from the body that hangs, and the key is freed and used for another request elsewhere.
+    service.execute("DELETE FROM idem_records").await;
+    let second = other.post("/hang", "k", "2").await;
+    assert_eq!(second.status, 201);
+    soon("the lease's end in this process", async { while service.post("/hang", "k", "2").await.status != 201 {} })
+        .await;
+    assert_replay(&second, &service.post("/hang", "k", "2").await);
+    assert_problem(&service.post("/hang", "k", "1").await, 422, "idempotency-key-reuse");
+    service.app.gate.open();
+    assert_problem(&hangs.await.unwrap(), 503, "idempotency-outcome-unknown");
+    assert_replay(&second, &service.post("/hang", "k", "2").await);
+}
+
+#[tokio::test]
+async fn a_handler_that_gives_up_on_the_transaction_leaves_no_connection_inside_one() {
+    #[idempotent(scope = account, effects = external)]
+    async fn hasty(attempt: &mut Attempt<Db>, State(app): State<App>, account: Account, polls: String) -> StatusCode {
+        app.runs.begin();
+        cut(polls.parse().unwrap(), attempt.transaction()).await;
+        StatusCode::CREATED
+    }
+
+    // Which step of the opening it falls into, nobody can say; with several rounds it falls into each.
+    for polls in (1..8).cycle().take(28) {
+        let service = Service::of(Router::new().route("/hasty", post(hasty)), 1, plain, || ().into_response()).await;
+        let other = service.beside(routes()).await;
+        for key in ["a", "b"] {
+            assert_eq!(service.post("/hasty", key, polls.to_string()).await.status, 201);
+        }
+        assert_eq!(other.counts().await, (2, 0, 2), "{polls}: what was answered is committed");
+        assert_eq!(in_progress(&other).await, 0, "{polls}");
+    }
+}

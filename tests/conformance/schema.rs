@@ -1,12 +1,15 @@
 //! The table: how it comes to be, what `check` says of it, and rows of other versions.
 //! The golden rows are what version 0.1 wrote, byte for byte; they must be read for as long as records can be that old.
 
+use std::time::Duration;
+
 use axum::{Router, body::Bytes, extract::State, http::StatusCode, routing::post};
 use futures_util::future::join_all;
 use idem_runtime::{Error, Idempotency, idempotent};
 use sqlx::migrate::Migrator;
 
 use super::{Connection, GOLDEN, NO_NUMBER, PAYMENTS, RETYPE, app::*, fresh};
+use crate::support::soon;
 
 #[idempotent(scope = (account, endpoint))]
 async fn here(tx: &mut Connection, State(app): State<App>, account: Account) -> StatusCode {
@@ -193,4 +196,32 @@ async fn b20_two_versions_side_by_side_each_keep_to_a_records_own_rule() {
     assert_replay(&by_json, &old.post("/pay", "new", reordered).await);
     assert_problem(&old.post("/pay", "new", "{}").await, 422, "idempotency-key-reuse");
     assert_eq!(old.counts().await, (2, 2, 2));
+}
+
+#[tokio::test]
+async fn an_upgrade_waits_for_a_slow_handler_and_lets_the_others_run_meanwhile() {
+    // SQLite's one writer is waited for by everybody anyway.
+    if !super::ABORTS {
+        return;
+    }
+    let service = Service::start(routes()).await;
+    for column in ["attempt", "lease_until", "retention", "asked", "last_error", "request"] {
+        let sql = format!("ALTER TABLE idem_records DROP COLUMN {column}");
+        sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&service.pool).await.unwrap();
+    }
+    service.execute("DELETE FROM idem_schema WHERE version = 2").await;
+    // As a handler of version 1 whose body takes its time.
+    let mut slow = service.pool.begin().await.unwrap();
+    sqlx::query("SELECT count(*) FROM idem_records").execute(&mut *slow).await.unwrap();
+    let idempotency = service.app.idempotency.clone();
+    let migrating = tokio::spawn(async move { idempotency.migrate().await });
+    for _ in 0..4 {
+        let another = sqlx::query("SELECT count(*) FROM idem_records").execute(&service.pool);
+        tokio::time::timeout(Duration::from_secs(5), another).await.expect("not behind the migration").unwrap();
+        tokio::time::sleep(Duration::from_millis(400)).await;
+    }
+    assert!(!migrating.is_finished());
+    slow.commit().await.unwrap();
+    soon("the migration", migrating).await.unwrap().unwrap();
+    assert_eq!(service.post("/pay", "k", "1").await.status, 201);
 }

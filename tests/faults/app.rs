@@ -2,7 +2,10 @@
 //! Its tables: `effects`, which only the handler writes, and idem's own.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use std::sync::Arc;
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+};
 
 use axum::{
     Json, Router,
@@ -12,13 +15,14 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
-use idem_runtime::{Backend, Builder, Idempotency, Scope, ScopeId, idempotent};
+use idem_runtime::{Backend, Builder, Idempotency, Scope, ScopeId, StepKey, Swept, idempotent};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqlx::{Executor, PgConnection, PgPool, Postgres as Db};
 use tokio::sync::Semaphore;
 
 use crate::{
+    charge,
     seen::code,
     support::{
         databases::Postgres,
@@ -37,7 +41,7 @@ const TABLES: &str = "\
 const TEMPORARY: &str = "CREATE TEMPORARY TABLE idem_records (LIKE idem_records INCLUDING ALL) ON COMMIT DROP";
 
 /// Whoever the header `x-account` names.
-pub struct Account(String);
+pub struct Account(pub String);
 
 impl Scope for Account {
     fn scope_id(&self) -> ScopeId {
@@ -54,16 +58,39 @@ impl<S: Sync> FromRequestParts<S> for Account {
     }
 }
 
+/// Another system, which charges once for each key and remembers every call.
+#[derive(Clone, Default)]
+pub struct Network(Arc<Mutex<Vec<String>>>);
+
+impl Network {
+    pub fn charge(&self, key: StepKey) {
+        self.0.lock().unwrap().push(key.to_string());
+    }
+
+    pub fn has(&self, key: StepKey) -> bool {
+        self.0.lock().unwrap().contains(&key.to_string())
+    }
+
+    pub fn calls(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    pub fn charges(&self) -> usize {
+        self.calls().into_iter().collect::<HashSet<_>>().len()
+    }
+}
+
 /// What a test and the handler share.
 #[derive(Clone)]
 pub struct Probe {
     pub runs: Runs,
     pub gate: Gate,
+    pub network: Network,
 }
 
 impl Probe {
     pub fn new() -> Self {
-        Self { runs: Runs::default(), gate: Gate::new() }
+        Self { runs: Runs::default(), gate: Gate::new(), network: Network::default() }
     }
 }
 
@@ -241,6 +268,7 @@ impl Service {
         let watched = Arc::clone(&abandoned);
         let router = Router::new()
             .route("/act", post(act).put(act))
+            .merge(charge::routes())
             .with_state(app)
             .layer(from_fn(move |request: Request, next: Next| watch(Arc::clone(&watched), request, next)));
         Self { probe, pool, idempotency, server: Server::start(router).await, abandoned }
@@ -261,6 +289,24 @@ impl Service {
 
     pub async fn send_as(&self, account: &str, key: &str, act: &str) -> RawResponse {
         http::post(self.address(), "/act", &[("x-account", account), ("idempotency-key", key)], order(key, act)).await
+    }
+
+    /// Sends an order to a handler with effects elsewhere: `/charge`, `/brief`, `/doubt`.
+    pub async fn charge(&self, path: &str, key: &str, act: &str) -> RawResponse {
+        http::post(self.address(), path, &[("x-account", "ada"), ("idempotency-key", key)], order(key, act)).await
+    }
+
+    /// The same, and leaves the answer to come.
+    pub fn begin_charge(&self, path: &'static str, key: &str, act: &str) -> tokio::task::JoinHandle<RawResponse> {
+        let (address, key, order) = (self.address(), key.to_owned(), order(key, act));
+        tokio::spawn(async move {
+            http::post(address, path, &[("x-account", "ada"), ("idempotency-key", &key)], order).await
+        })
+    }
+
+    /// Decides what is dead at this moment, by the network of this service.
+    pub async fn sweep(&self) -> Swept {
+        charge::recovery(&self.idempotency, &self.probe.network).sweep().await.expect("a sweep")
     }
 
     /// Sends an order, and the same again as long as it is said to run still: what a client does. A session whose

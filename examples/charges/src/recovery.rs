@@ -22,8 +22,10 @@ impl Reconciler<Db> for ByKey {
         let key = attempt.key(CHARGE).to_string();
         match self.0.find_by_key(&key).await {
             Ok(Some(charged)) => completed(dead, attempt, &charged).await,
-            // True now, and no harm if it is not a moment later: should the dead attempt's call still be under way, the
-            // retry sends the same key, and the network makes one charge of both.
+            // The dead attempt's call may still be under way. A retry would meet it, since it sends the same key; but the
+            // client may never retry, and then that charge would be in nobody's books. So nothing is believed only when it
+            // is said twice, a back-off apart: wait longer than a call can take.
+            Ok(None) if dead.asked() == 0 => Ok(Verdict::Unknown),
             Ok(None) => Ok(Verdict::NeverExecuted),
             Err(error) => Ok(unknown(dead, &error)),
         }
@@ -38,8 +40,7 @@ impl Reconciler<Db> for ByReference {
         let reference = attempt.key(CHARGE).to_string();
         match self.0.find_by_reference(&reference).await {
             Ok(Some(charged)) => completed(dead, attempt, &charged).await,
-            // Nothing is believed only when it is said twice, a back-off apart. A real processor tells how long a charge
-            // may be under way: wait longer than that. See `create_legacy_charge` for what remains.
+            // As above. Here a retry would not even meet it: see `create_legacy_charge` for what remains.
             Ok(None) if dead.asked() == 0 => Ok(Verdict::Unknown),
             Ok(None) => Ok(Verdict::NeverExecuted),
             Err(error) => Ok(unknown(dead, &error)),

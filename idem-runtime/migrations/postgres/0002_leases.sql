@@ -4,7 +4,7 @@
 ALTER TABLE idem_records
     ADD COLUMN IF NOT EXISTS attempt     bytea CHECK (octet_length(attempt) = 16), -- whose it is; null: completed
     ADD COLUMN IF NOT EXISTS lease_until timestamptz, -- then the recovery may take it
-    ADD COLUMN IF NOT EXISTS retention   integer,     -- in seconds, from the completion on
+    ADD COLUMN IF NOT EXISTS retention   bigint,      -- in seconds, from the completion on
     ADD COLUMN IF NOT EXISTS asked       integer,     -- how often a reconciler was asked
     ADD COLUMN IF NOT EXISTS last_error  text,        -- why it could not tell
     ADD COLUMN IF NOT EXISTS request     bytea;       -- where the handler stores it

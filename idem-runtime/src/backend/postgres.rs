@@ -1,13 +1,14 @@
 //! PostgreSQL: the key is claimed by an advisory transaction lock, the record written by one insert at the end.
 //! Nothing is kept in a session, so a pooler in transaction mode may stand in between.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use sqlx::{
     AssertSqlSafe, Executor, PgConnection, PgPool, Postgres, Row, SqlSafeStr, SqlStr, Transaction,
     error::DatabaseError,
     postgres::{PgDatabaseError, PgRow, PgSeverity},
 };
+use tokio::time::sleep;
 
 use super::{
     Backend, Fault, Held, Look, Opening, Twin, Wanted, Written, asks_for_another_run, expect_version, milliseconds,
@@ -30,6 +31,13 @@ const MIGRATED: &str = "\
 
 /// Serializes migrations of several processes: the number is "idem" in ASCII.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(1768187245)";
+
+/// How long a migration waits for the open transactions of handlers, behind which all new ones wait for it.
+const MIGRATION_LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '1s'";
+
+/// How often it is tried, and the time in between, in which handlers run.
+const MOST_MIGRATIONS: u32 = 60;
+const BETWEEN_MIGRATIONS: Duration = Duration::from_secs(1);
 
 /// A statement of its own after the locks: its snapshot is younger than they are, and cannot miss a record that was
 /// committed just before the key's lock was free.
@@ -86,10 +94,11 @@ const SAME_TRANSACTION: &str = "\
 /// an aborted transaction would refuse the rest.
 const TERMINATE: &str = "ROLLBACK; SELECT pg_terminate_backend(pg_backend_pid())";
 
-/// Rows that another pruner or a new record has in hand are left to it.
+/// Rows that another pruner or a new record has in hand are left to it. The statement's own time, unlike the clock's, is one for
+/// all rows, so the index gives the expired ones and nothing else is looked at.
 const PRUNE: &str = "\
     DELETE FROM idem_records WHERE id = ANY (ARRAY( \
-        SELECT id FROM idem_records WHERE expires_at <= clock_timestamp() \
+        SELECT id FROM idem_records WHERE expires_at <= statement_timestamp() \
          ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED))";
 
 const VERSION: &str = "SELECT max(version) FROM idem_schema";
@@ -211,13 +220,14 @@ impl Backend for Postgres {
     }
 
     async fn migrate(pool: &PgPool) -> Result<(), sqlx::Error> {
-        let mut transaction = pool.begin().await?;
-        transaction.execute(MIGRATION_LOCK).await?;
-        let made: i32 = sqlx::query_scalar(MIGRATED).fetch_one(&mut *transaction).await?;
-        for migration in MIGRATIONS.iter().copied().skip(usize::try_from(made).unwrap_or(0)) {
-            transaction.execute(sqlx::raw_sql(migration)).await?;
+        for _ in 1..MOST_MIGRATIONS {
+            match migrate(pool).await {
+                // lock_not_available: a handler's transaction took longer. Meanwhile the others run.
+                Err(error) if code(&error).as_deref() == Some("55P03") => sleep(BETWEEN_MIGRATIONS).await,
+                migrated => return migrated,
+            }
         }
-        transaction.commit().await
+        migrate(pool).await
     }
 
     async fn check(pool: &PgPool) -> Result<(), Error> {
@@ -228,6 +238,17 @@ impl Backend for Postgres {
         expect_version(version)?;
         if sqlx::query_scalar(SCHEMA_AS_MADE).fetch_one(pool).await? { Ok(()) } else { Err(Error::SchemaMissing) }
     }
+}
+
+async fn migrate(pool: &PgPool) -> Result<(), sqlx::Error> {
+    let mut transaction = pool.begin().await?;
+    transaction.execute(MIGRATION_LOCK).await?;
+    let made: i32 = sqlx::query_scalar(MIGRATED).fetch_one(&mut *transaction).await?;
+    transaction.execute(MIGRATION_LOCK_TIMEOUT).await?;
+    for migration in MIGRATIONS.iter().copied().skip(usize::try_from(made).unwrap_or(0)) {
+        transaction.execute(sqlx::raw_sql(migration)).await?;
+    }
+    transaction.commit().await
 }
 
 async fn to_savepoint(connection: &mut PgConnection, statement: &'static str) -> Result<Written, sqlx::Error> {

@@ -1,31 +1,25 @@
-//! A key held in progress by a lease, for effects that live elsewhere: claimed, renewed while its attempt runs, and ended.
-//! Whatever ends it otherwise, such as a kill, leaves the record in progress: the recovery decides it, never a retry.
+//! A key held in progress by a lease, for effects that live elsewhere: claimed, and renewed while its attempt runs.
+//! `ending` ends it; whatever ends it otherwise, such as a kill, leaves the record in progress: the recovery decides it, never a retry.
 
 use std::{
     sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
-use sqlx::{Transaction, pool::PoolConnection};
+use sqlx::pool::PoolConnection;
 use tokio::{sync::oneshot, time::timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{
-    Claim, Engine, Hold, Refusal, Seen, Store, Unsettled, Writes,
-    ending::{free, settle, to_commit},
-    log, log_overdue, refusal_of,
-};
+use super::{Claim, Engine, Hold, Refusal, Seen, Store, log, log_overdue, read_only, refusal_of};
 use crate::{
     backend::{AttemptId, Backend, Fault, Holder, Look, ToLease, Wanted, Written},
-    record::Record,
     running::Presence,
 };
 
+mod ending;
+
 /// A lease is renewed when this part of it has passed: so one renewal may fail, and a short body needs none.
 const RENEWALS: u32 = 3;
-
-/// How often a statement that stands alone is sent again if it lost against others (serialization failure, deadlock).
-const MOST_TRIES: u32 = 3;
 
 /// What a claim by lease needs to be told.
 pub(crate) struct Leasing {
@@ -58,15 +52,18 @@ impl<Db: Backend> Hold<Db> for Lease<Db> {
         let Leasing { attempt, length, request } = terms;
         let wish = ToLease { wanted: wanted.clone(), attempt: *attempt, length: *length, request: request.clone() };
         let sent = Instant::now();
-        let looked = match leased(&engine.store, connection, wish.clone()).await {
+        let mut looked = leased(&engine.store, connection, wish.clone()).await;
+        if let Err(error @ (sqlx::Error::Io(_) | sqlx::Error::Protocol(_))) = &looked {
             // The answer was lost, and perhaps not the statement: sent again it meets its own record as claimed.
-            Err(error) if matches!(error, sqlx::Error::Io(_) | sqlx::Error::Protocol(_)) => {
-                log(&error);
-                let connection = engine.store.connection().await.map_err(|error| refusal_of::<Db>(&error))?;
-                leased(&engine.store, connection, wish.clone()).await
+            log(error);
+            looked = match engine.store.connection().await {
+                Ok(connection) => leased(&engine.store, connection, wish.clone()).await,
+                Err(error) => Err(error),
+            };
+            if looked.is_err() {
+                give_back(engine.store.clone(), wish.holder());
             }
-            other => other,
-        };
+        }
         match looked {
             Ok(Look::Claimed(())) => {
                 let presence = Arc::new(presence);
@@ -75,6 +72,7 @@ impl<Db: Backend> Hold<Db> for Lease<Db> {
             }
             Ok(Look::Completed(record)) => Ok(Seen::Completed(record)),
             Ok(Look::Held(held)) => Ok(Seen::Held(held)),
+            Ok(Look::ReadOnly) => Err(read_only()),
             Ok(_) => who_else(engine, presence, wanted).await,
             Err(error) if Db::fault(&error) == Fault::Transient => Ok(Seen::Nothing),
             Err(error) => Err(refusal_of::<Db>(&error)),
@@ -99,134 +97,6 @@ impl<Db: Backend> Lease<Db> {
     pub(crate) fn holder(&self) -> &Holder {
         &self.holder
     }
-
-    /// Writes the record, and commits the transaction with it if there is one and its writes are kept.
-    pub(crate) async fn complete(
-        mut self,
-        transaction: Option<Transaction<'static, Db>>,
-        writes: Writes,
-        record: Record,
-    ) -> Result<(), Unsettled> {
-        drop(self.renewal.take());
-        let (patience, holder) = (self.store.patience, self.holder);
-        let completed = match (transaction, writes) {
-            (Some(mut transaction), Writes::Keep) => {
-                settle(patience, async move {
-                    let written = Db::complete_within(&mut transaction, &holder, record).await;
-                    to_commit(transaction, written).await
-                })
-                .await
-            }
-            (unwanted, Writes::Keep | Writes::Drop) => match self.undone(unwanted).await {
-                Ok(()) => self.complete_alone(record).await,
-                undone => undone,
-            },
-        };
-        self.ended(completed).await
-    }
-
-    /// Rolls the transaction back and deletes the record in progress; the key is free.
-    pub(crate) async fn free(mut self, transaction: Option<Transaction<'static, Db>>) -> Result<(), Unsettled> {
-        drop(self.renewal.take());
-        let holder = self.holder;
-        let freed = match self.undone(transaction).await {
-            Ok(()) => {
-                let released = self.store.step(async move |mut connection| Db::release(&mut connection, &holder).await);
-                done(released.await)
-            }
-            undone => undone,
-        };
-        self.ended(freed).await
-    }
-
-    /// Rolls the transaction back and leaves the record in progress, its lease at an end: the recovery decides at once.
-    pub(crate) async fn leave(mut self, transaction: Option<Transaction<'static, Db>>) -> Result<(), Unsettled> {
-        drop(self.renewal.take());
-        let undone = self.undone(transaction).await;
-        match self.lapse().await {
-            // Another has decided, or is about to: what this attempt has to say is not the answer to the request.
-            Ok(Written::Lost | Written::Ended) => done(Ok(Written::Lost)),
-            _ => undone,
-        }
-    }
-
-    /// Leaves the record in progress, to be asked about again after a pause.
-    pub(crate) async fn postpone(
-        self,
-        transaction: Option<Transaction<'static, Db>>,
-        pause: Duration,
-        error: Option<String>,
-    ) -> Result<(), Unsettled> {
-        let holder = self.holder;
-        let undone = self.undone(transaction).await;
-        let postponed = self.store.step(async move |mut connection| {
-            Db::postpone(&mut connection, &holder, pause, error.as_deref(), None).await
-        });
-        done(postponed.await).and(undone)
-    }
-
-    /// Leaves the record in progress, to be asked about at once and as if for the first time.
-    pub(crate) async fn ask_again(self) -> Result<(), Unsettled> {
-        let holder = self.holder;
-        let postponed = self.store.step(async move |mut connection| {
-            Db::postpone(&mut connection, &holder, Duration::ZERO, None, Some(0)).await
-        });
-        done(postponed.await)
-    }
-
-    async fn complete_alone(&self, record: Record) -> Result<(), Unsettled> {
-        let holder = self.holder;
-        let mut tries = 1;
-        loop {
-            let record = record.clone();
-            let completed =
-                self.store.step(async move |mut connection| Db::complete(&mut connection, &holder, record).await).await;
-            match completed {
-                Err(error) if tries < MOST_TRIES && Db::fault(&error) == Fault::Transient => tries += 1,
-                completed => return done(completed),
-            }
-        }
-    }
-
-    async fn undone(&self, transaction: Option<Transaction<'static, Db>>) -> Result<(), Unsettled> {
-        match transaction {
-            Some(transaction) => settle(self.store.patience, free(transaction)).await,
-            None => Ok(()),
-        }
-    }
-
-    /// What did not end as asked is left to the recovery; whether anything was saved, it finds out.
-    async fn ended(self, settled: Result<(), Unsettled>) -> Result<(), Unsettled> {
-        let Err(unsettled) = settled else { return Ok(()) };
-        let _lapsed = self.lapse().await;
-        Err(match unsettled {
-            Unsettled::Aborted | Unsettled::Ended => unsettled,
-            Unsettled::Again | Unsettled::Unavailable | Unsettled::Schema | Unsettled::Unknown => Unsettled::Unknown,
-        })
-    }
-
-    /// Ends the lease, if it is still this one's.
-    async fn lapse(&self) -> Result<Written, sqlx::Error> {
-        let holder = self.holder;
-        let lapsed =
-            self.store.step(async move |mut connection| Db::renew(&mut connection, &holder, Duration::ZERO).await);
-        lapsed.await.inspect_err(log)
-    }
-}
-
-/// What a statement that stands alone came to. Where it failed nobody knows whether it did.
-fn done(written: Result<Written, sqlx::Error>) -> Result<(), Unsettled> {
-    match written {
-        Ok(Written::Yes) => Ok(()),
-        Ok(Written::Lost | Written::Ended) => {
-            tracing::warn!("an attempt has lost its lease: another has decided its record, or is about to");
-            Err(Unsettled::Unknown)
-        }
-        Err(error) => {
-            log(&error);
-            Err(Unsettled::Unknown)
-        }
-    }
 }
 
 /// Sends the claim. One that is granted when nobody waits for it any more is given back, so that no key is held by nobody.
@@ -238,6 +108,12 @@ async fn leased<Db: Backend>(
     let (answer, mut asked) = oneshot::channel();
     tokio::spawn(async move {
         let looked = Db::lease(&mut connection, &wish).await;
+        if matches!(looked, Ok(Look::ReadOnly)) {
+            // Not lent again: the next connection may be to a server that accepts writes.
+            let _closed = connection.close().await;
+            let _unheard = answer.send(looked);
+            return;
+        }
         if let Err(Ok(Look::Claimed(()))) = answer.send(looked)
             && let Err(error) = Db::release(&mut connection, &wish.holder()).await
         {
@@ -252,6 +128,16 @@ async fn leased<Db: Backend>(
     asked.close();
     // What was sent just before is not lost.
     asked.try_recv().unwrap_or(Err(sqlx::Error::PoolTimedOut))
+}
+
+/// Frees the key of a claim of which nobody knows whether it was granted. If that fails too, the recovery has it.
+fn give_back<Db: Backend>(store: Store<Db>, holder: Holder) {
+    tokio::spawn(async move {
+        let released = store.step(async move |mut connection| Db::release(&mut connection, &holder).await);
+        if let Err(error) = released.await {
+            log(&error);
+        }
+    });
 }
 
 /// Neither a record nor the key: a handler with database effects holds it, or something changed in between.
@@ -275,10 +161,16 @@ async fn who_else<Db: Backend>(
 }
 
 /// Renews a lease until it is stopped, or the lease is lost. Never stopped within a statement.
-async fn renew<Db: Backend>(store: Store<Db>, wish: ToLease, presence: Weak<Presence>, stop: CancellationToken) {
+async fn renew<Db: Backend>(store: Store<Db>, mut wish: ToLease, presence: Weak<Presence>, stop: CancellationToken) {
     let (holder, length) = (wish.holder(), wish.length);
+    // It may be large, and the body may run long.
+    wish.request = None;
+    let period = length / RENEWALS;
+    // A database that is slow is asked again before the lease is over.
+    let store = Store { patience: store.patience.min(period / 2), ..store };
+    let mut pause = period;
     loop {
-        if timeout(length / RENEWALS, stop.cancelled()).await.is_ok() {
+        if timeout(pause, stop.cancelled()).await.is_ok() {
             return;
         }
         let sent = Instant::now();
@@ -287,9 +179,19 @@ async fn renew<Db: Backend>(store: Store<Db>, wish: ToLease, presence: Weak<Pres
                 if let Some(presence) = presence.upgrade() {
                     presence.runs(&wish.wanted, Some(sent + length));
                 }
+                pause = period;
             }
-            Ok(Written::Lost | Written::Ended) => return,
-            Err(error) => log(&error),
+            Ok(Written::Lost | Written::Ended) => {
+                // From here on twins are answered by the database.
+                if let Some(presence) = presence.upgrade() {
+                    presence.runs(&wish.wanted, Some(sent));
+                }
+                return;
+            }
+            Err(error) => {
+                log(&error);
+                pause = period / 4;
+            }
         }
     }
 }

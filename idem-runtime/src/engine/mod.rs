@@ -20,7 +20,7 @@ mod waiting;
 
 pub(crate) use ending::{Unsettled, Writes};
 pub(crate) use lease::{Lease, Leasing};
-pub(crate) use store::Store;
+pub(crate) use store::{Store, unbroken};
 use store::{bounded, log, log_overdue};
 use waiting::Waiting;
 
@@ -176,10 +176,9 @@ impl<Db: Backend> Hold<Db> for Claim<Db> {
                 return Ok(Seen::Claimed(Self { transaction, wanted: wanted.clone(), token, presence, patience }));
             }
             Look::ReadOnly => {
-                tracing::error!("the database accepts no writes: point the pool to the primary");
                 // Not lent again: the next connection may be to a server that does.
                 bounded(patience, Db::discard(transaction)).await;
-                return Err(Refusal::Unavailable);
+                return Err(read_only());
             }
             Look::NotPermitted => {
                 tracing::error!("grant SELECT, INSERT and UPDATE on `idem_records` to the role of the pool");
@@ -224,6 +223,11 @@ async fn begin_and_look<Db: Backend>(
             Err(error)
         }
     }
+}
+
+fn read_only() -> Refusal {
+    tracing::error!("the database accepts no writes: point the pool to the primary");
+    Refusal::Unavailable
 }
 
 fn refusal_of<Db: Backend>(error: &sqlx::Error) -> Refusal {

@@ -1,10 +1,15 @@
 //! The pool, and how long any step against it may take.
 //! A step is never dropped midway, and never waited for beyond that.
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use sqlx::{Pool, Transaction, pool::PoolConnection};
-use tokio::time::timeout;
+use tokio::{runtime::Handle, time::timeout};
 
 use crate::{
     backend::{Backend, Opening},
@@ -64,13 +69,45 @@ pub(super) async fn bounded<T: Send + 'static>(
     limit: Duration,
     step: impl Future<Output = T> + Send + 'static,
 ) -> Option<T> {
-    let mut step = Box::pin(step);
-    if let Ok(done) = timeout(limit, &mut step).await {
+    if let Ok(done) = timeout(limit, unbroken(step)).await {
         return Some(done);
     }
     log_overdue(limit);
-    tokio::spawn(step);
     None
+}
+
+/// Runs a step against the database to its end, also if whoever waits for it is dropped: a handler or a reconciler that
+/// gives up, a client of an administrator's page who disconnects.
+pub(crate) fn unbroken<F>(step: F) -> impl Future<Output = F::Output> + Send
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    Unbroken(Some(Box::pin(step)))
+}
+
+/// A step that goes on in a task of its own if it is dropped midway.
+struct Unbroken<F: Future<Output: Send> + Send + 'static>(Option<Pin<Box<F>>>);
+
+impl<F: Future<Output: Send> + Send + 'static> Future for Unbroken<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        // Done, or panicked, it is not put back.
+        let Some(mut step) = self.0.take() else { return Poll::Pending };
+        let polled = step.as_mut().poll(context);
+        if polled.is_pending() {
+            self.0 = Some(step);
+        }
+        polled
+    }
+}
+
+impl<F: Future<Output: Send> + Send + 'static> Drop for Unbroken<F> {
+    fn drop(&mut self) {
+        if let (Some(step), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(step);
+        }
+    }
 }
 
 pub(super) fn log(error: &sqlx::Error) {

@@ -35,6 +35,8 @@ pub(super) struct Order {
 pub(super) struct State {
     requests: u64,
     holding: u64,
+    /// How often it was asked what became of a charge.
+    lookups: u64,
 }
 
 #[derive(Default)]
@@ -78,6 +80,10 @@ impl Control {
 
     pub(super) fn release(&self) {
         self.releases.send_modify(|releases| *releases += 1);
+    }
+
+    pub(super) fn looked_up(&self) {
+        self.lock().state.lookups += 1;
     }
 
     pub(super) fn state(&self) -> State {

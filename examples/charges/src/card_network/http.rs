@@ -160,7 +160,9 @@ fn cut(charge: &Charge) -> Response {
 }
 
 async fn find_by_key(State(network): State<Arc<Network>>, Path(key): Path<String>) -> Result<Json<Charge>, Failure> {
-    network.ledger.by_key(&key).await?.map(Json).ok_or(Failure::Unknown)
+    let found = network.ledger.by_key(&key).await?;
+    network.control.looked_up();
+    found.map(Json).ok_or(Failure::Unknown)
 }
 
 #[derive(Deserialize)]
@@ -172,7 +174,9 @@ async fn find(
     State(network): State<Arc<Network>>,
     Query(Wanted { reference }): Query<Wanted>,
 ) -> Result<Json<Value>, Failure> {
-    Ok(listed(&network.ledger.by_reference(&reference).await?))
+    let found = network.ledger.by_reference(&reference).await?;
+    network.control.looked_up();
+    Ok(listed(&found))
 }
 
 async fn ledger(State(network): State<Arc<Network>>) -> Result<Json<Value>, Failure> {

@@ -42,7 +42,7 @@ requests
                               cut-answer    charge, send half of the answer, close the connection
                               drop-answer   charge, send nothing, close the connection
   POST /release             let go of everything that is held
-  GET  /control             how many charges were asked for, and how many are held";
+  GET  /control             how many charges were asked for, how many are held, how many look-ups were answered";
 
 /// Whether the network looks at `Idempotency-Key`.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use sqlx::{PgConnection, PgPool, Postgres, Row, postgres::PgRow};
+use sqlx::{Connection, PgConnection, PgPool, Postgres, Row, postgres::PgRow};
 
-use super::{Locks, found};
+use super::{Locks, code, found};
 use crate::{
     backend::{
         AttemptId, Holder, Leases, Listed, Look, Survey, Take, Taken, ToLease, Written,
@@ -71,13 +71,14 @@ const POSTPONE: &str = "\
     UPDATE idem_records SET lease_until = clock_timestamp() + make_interval(secs => $3), last_error = $4, asked = coalesce($5, asked) \
      WHERE id = $1 AND attempt = $2";
 
-/// What another node is taking at this moment is left to it.
+/// What another node is taking at this moment is left to it. The statement's own time, unlike the clock's, is one for all rows,
+/// so the index gives those before it and no live attempt is looked at.
 const TAKE_DUE: &str = "\
     UPDATE idem_records \
        SET attempt = $1, lease_until = clock_timestamp() + make_interval(secs => $2), asked = coalesce(asked, 0) + 1 \
      WHERE id = (SELECT id FROM idem_records \
                   WHERE attempt IS NOT NULL AND operation = $3 \
-                    AND lease_until <= clock_timestamp() - make_interval(secs => $4) AND coalesce(asked, 0) < $5 \
+                    AND lease_until <= statement_timestamp() - make_interval(secs => $4) AND coalesce(asked, 0) < $5 \
                   ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED) \
     RETURNING id, operation, (extract(epoch FROM created_at) * 1000)::bigint AS began, asked - 1 AS asked, \
               last_error, request";
@@ -93,7 +94,7 @@ const SURVEY: &str = "\
     SELECT count(*) FILTER (WHERE operation = ANY ($1) AND coalesce(asked, 0) < $2) AS due, \
            count(*) FILTER (WHERE operation = ANY ($1) AND coalesce(asked, 0) >= $2) AS exhausted, \
            count(*) FILTER (WHERE operation <> ALL ($1)) AS unattended \
-      FROM idem_records WHERE attempt IS NOT NULL AND lease_until <= clock_timestamp()";
+      FROM idem_records WHERE attempt IS NOT NULL AND lease_until <= statement_timestamp()";
 
 const STALLED: &str = "\
     SELECT id, operation, (extract(epoch FROM created_at) * 1000)::bigint AS began, coalesce(asked, 0) AS asked, \
@@ -101,6 +102,33 @@ const STALLED: &str = "\
       FROM idem_records \
      WHERE attempt IS NOT NULL AND (lease_until <= clock_timestamp() OR asked > 0) \
      ORDER BY created_at LIMIT $1";
+
+/// Runs a statement that stands alone. Behind a pooler that lends sessions for one transaction each, sqlx prepares it in one
+/// session and runs it in another, which refuses it before anything is done if the pooler carries no prepared statements over:
+/// then it is run once more inside a transaction, which stays in one session.
+macro_rules! alone {
+    ($connection:ident, $run:expr) => {
+        match $run {
+            // invalid_sql_statement_name
+            Err(error) if code(&error).as_deref() == Some("26000") => {
+                match Connection::begin(&mut *$connection).await {
+                    Ok(mut transaction) => {
+                        let done = {
+                            let $connection = &mut *transaction;
+                            $run
+                        };
+                        match done {
+                            Ok(done) => transaction.commit().await.map(|()| done),
+                            Err(error) => Err(error),
+                        }
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            other => other,
+        }
+    };
+}
 
 /// Marks the transaction that the message around it opens: a setting that goes with the transaction, whoever ends it.
 pub(super) fn mark(holder: &Holder) -> String {
@@ -114,21 +142,32 @@ pub(super) fn mark(holder: &Holder) -> String {
 }
 
 impl Leases for Postgres {
+    /// One that hangs keeps the others from nothing.
+    const ASKED_AT_ONCE: usize = 8;
+
     async fn lease(connection: &mut PgConnection, wish: &ToLease) -> Result<Look<()>, sqlx::Error> {
         let Locks { key, requests: [bytes, fingerprint] } = Locks::of(&wish.wanted);
-        let row = sqlx::query(LEASE)
-            .bind(wish.wanted.id.as_bytes())
-            .bind(wish.attempt.as_bytes())
-            .bind(wish.wanted.operation)
-            .bind(wish.wanted.fingerprint.to_bytes())
-            .bind(wish.length.as_secs_f64())
-            .bind(wish.wanted.retention.as_secs().cast_signed())
-            .bind(wish.request.as_deref())
-            .bind(bytes)
-            .bind(fingerprint)
-            .bind(key)
-            .fetch_one(connection)
-            .await?;
+        let leased = alone!(
+            connection,
+            sqlx::query(LEASE)
+                .bind(wish.wanted.id.as_bytes())
+                .bind(wish.attempt.as_bytes())
+                .bind(wish.wanted.operation)
+                .bind(wish.wanted.fingerprint.to_bytes())
+                .bind(wish.length.as_secs_f64())
+                .bind(i64::from(wish.wanted.retention.as_secs()))
+                .bind(wish.request.as_deref())
+                .bind(bytes)
+                .bind(fingerprint)
+                .bind(key)
+                .fetch_one(&mut *connection)
+                .await
+        );
+        let row = match leased {
+            // read_only_sql_transaction
+            Err(error) if code(&error).as_deref() == Some("25006") => return Ok(Look::ReadOnly),
+            other => other?,
+        };
         if row.try_get("leased")? {
             return Ok(Look::Claimed(()));
         }
@@ -136,17 +175,22 @@ impl Leases for Postgres {
     }
 
     async fn renew(connection: &mut PgConnection, holder: &Holder, length: Duration) -> Result<Written, sqlx::Error> {
-        let renewed = sqlx::query(RENEW)
-            .bind(holder.id.as_bytes())
-            .bind(holder.attempt.as_bytes())
-            .bind(length.as_secs_f64())
-            .execute(connection)
-            .await?;
+        let renewed = alone!(
+            connection,
+            sqlx::query(RENEW)
+                .bind(holder.id.as_bytes())
+                .bind(holder.attempt.as_bytes())
+                .bind(length.as_secs_f64())
+                .execute(&mut *connection)
+                .await
+        );
+        let renewed = renewed?;
         Ok(written(renewed.rows_affected()))
     }
 
     async fn complete(connection: &mut PgConnection, holder: &Holder, record: Record) -> Result<Written, sqlx::Error> {
-        Ok(written(complete(connection, COMPLETE, holder, record).await?))
+        let completed = alone!(connection, complete(&mut *connection, COMPLETE, holder, &record).await);
+        Ok(written(completed?))
     }
 
     async fn complete_within(
@@ -154,7 +198,7 @@ impl Leases for Postgres {
         holder: &Holder,
         record: Record,
     ) -> Result<Written, sqlx::Error> {
-        if complete(connection, COMPLETE_WITHIN, holder, record).await? == 1 {
+        if complete(connection, COMPLETE_WITHIN, holder, &record).await? == 1 {
             return Ok(Written::Yes);
         }
         let marked = sqlx::query_scalar(MARKED).bind(holder.attempt.as_bytes()).fetch_one(connection).await?;
@@ -162,8 +206,15 @@ impl Leases for Postgres {
     }
 
     async fn release(connection: &mut PgConnection, holder: &Holder) -> Result<Written, sqlx::Error> {
-        let released = sqlx::query(RELEASE).bind(holder.id.as_bytes()).bind(holder.attempt.as_bytes());
-        Ok(written(released.execute(connection).await?.rows_affected()))
+        let released = alone!(
+            connection,
+            sqlx::query(RELEASE)
+                .bind(holder.id.as_bytes())
+                .bind(holder.attempt.as_bytes())
+                .execute(&mut *connection)
+                .await
+        );
+        Ok(written(released?.rows_affected()))
     }
 
     async fn postpone(
@@ -173,15 +224,18 @@ impl Leases for Postgres {
         error: Option<&str>,
         asked: Option<u32>,
     ) -> Result<Written, sqlx::Error> {
-        let postponed = sqlx::query(POSTPONE)
-            .bind(holder.id.as_bytes())
-            .bind(holder.attempt.as_bytes())
-            .bind(pause.as_secs_f64())
-            .bind(error)
-            .bind(asked.map(u32::cast_signed))
-            .execute(connection)
-            .await?;
-        Ok(written(postponed.rows_affected()))
+        let postponed = alone!(
+            connection,
+            sqlx::query(POSTPONE)
+                .bind(holder.id.as_bytes())
+                .bind(holder.attempt.as_bytes())
+                .bind(pause.as_secs_f64())
+                .bind(error)
+                .bind(asked.map(u32::cast_signed))
+                .execute(&mut *connection)
+                .await
+        );
+        Ok(written(postponed?.rows_affected()))
     }
 
     async fn take(
@@ -209,14 +263,20 @@ impl Leases for Postgres {
     }
 
     async fn survey(pool: &PgPool, operations: &[&str], most_asks: u32) -> Result<Survey, sqlx::Error> {
-        let row = sqlx::query(SURVEY).bind(operations).bind(most_asks.cast_signed()).fetch_one(pool).await?;
+        let mut connection = pool.acquire().await?;
+        let surveyed = alone!(
+            connection,
+            sqlx::query(SURVEY).bind(operations).bind(most_asks.cast_signed()).fetch_one(&mut *connection).await
+        );
+        let row = surveyed?;
         let count = |column| row.try_get::<i64, _>(column).map(i64::cast_unsigned);
         Ok(Survey { due: count("due")?, exhausted: count("exhausted")?, unattended: count("unattended")? })
     }
 
     async fn stalled(pool: &PgPool, most: i64) -> Result<Vec<Listed>, sqlx::Error> {
-        let rows = sqlx::query(STALLED).bind(most).fetch_all(pool).await?;
-        rows.iter().map(listed).collect()
+        let mut connection = pool.acquire().await?;
+        let rows = alone!(connection, sqlx::query(STALLED).bind(most).fetch_all(&mut *connection).await);
+        rows?.iter().map(listed).collect()
     }
 }
 
@@ -224,14 +284,14 @@ async fn complete(
     connection: &mut PgConnection,
     statement: &'static str,
     holder: &Holder,
-    record: Record,
+    record: &Record,
 ) -> Result<u64, sqlx::Error> {
     let completed = sqlx::query(statement)
         .bind(holder.id.as_bytes())
         .bind(holder.attempt.as_bytes())
         .bind(record.format)
         .bind(record.status)
-        .bind(record.headers)
+        .bind(&record.headers[..])
         .bind(&record.body[..])
         .execute(connection)
         .await?;
