@@ -30,18 +30,18 @@ pub(crate) fn expand(when: &TokenStream, plan: &Plan<'_>) -> TokenStream {
     };
     let mut body = Group::new(Delimiter::Brace, quote!(#inner #debug_copy #run));
     body.set_span(plan.body.span());
-    let documented = documented(&root, name);
+    let documented = documented(&root, plan);
     quote!(#when #(#outer)* #vis #signature #body #when #documented)
 }
 
-/// What an `utoipa::path` beside us is told, if idem-runtime has that feature; else nothing.
-fn documented(root: &TokenStream, name: &Ident) -> TokenStream {
-    let path = format_ident!("__path_{}", name.unraw(), span = Span::mixed_site());
-    let fallback = format_ident!("_documented_{}", name.unraw(), span = Span::mixed_site());
-    // Ours is no use of it that a `deprecated` is meant for.
-    let mut name = name.clone();
-    name.set_span(Span::mixed_site());
-    quote_spanned!(Span::mixed_site()=> #root::documented! { #name #path #fallback })
+/// What an `utoipa::path` beside us is told, if idem-runtime has that feature; else nothing. Does not name the handler,
+/// which may be one that nobody is to use, or that nobody uses.
+fn documented(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
+    let name = plan.handler.sig.ident.unraw();
+    let path = format_ident!("__path_{name}", span = Span::mixed_site());
+    let fallback = format_ident!("_documented_{name}", span = Span::mixed_site());
+    let handler = handler(root, plan, Function::Unnamed);
+    quote_spanned!(Span::mixed_site()=> #root::documented! { #path #fallback #handler.choices() })
 }
 
 /// `…::__private`, its names resolved where the user stands and never linted as the user's.

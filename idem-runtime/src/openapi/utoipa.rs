@@ -20,17 +20,15 @@ pub use utoipa::{
 };
 
 use super::{
-    declared::Declared,
     routes::{Document, MARK, Say, sealed::Sealed},
     text::{Answer, Text},
 };
-use crate::{call::Call, effects::Effects};
 
-/// Tells an `utoipa::path` beside the handler `$handler` of its choices.
+/// Tells an `utoipa::path` beside a handler of its choices.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __documented {
-    ($handler:ident $path:ident $fallback:ident) => {
+    ($path:ident $fallback:ident $choices:expr) => {
         mod $fallback {
             pub enum Undocumented {}
             pub use self::Undocumented as $path;
@@ -51,19 +49,17 @@ macro_rules! __documented {
         impl $path {
             #[doc(hidden)]
             pub fn operation() -> $crate::__private::Operation {
-                $crate::__private::marked(<$path as $crate::__private::Path>::operation(), $handler)
+                $crate::__private::marked(<$path as $crate::__private::Path>::operation(), $choices)
             }
         }
     };
 }
 
-/// The operation with the choices of the handler.
-pub fn marked<F, A, E: Effects, T, R, const CHOICES: u128>(mut operation: Operation, _: F) -> Operation
-where
-    F: FnOnce(Call<E, T, Declared<R, CHOICES>>) -> A,
-{
+/// The operation with the choices of its handler.
+#[must_use]
+pub fn marked(mut operation: Operation, choices: u128) -> Operation {
     let extensions = operation.extensions.get_or_insert_with(Extensions::default);
-    extensions.insert(MARK.to_owned(), Value::String(CHOICES.to_string()));
+    extensions.insert(MARK.to_owned(), Value::String(choices.to_string()));
     operation
 }
 
