@@ -14,8 +14,10 @@ mod accept {
     mod b94_debug_handler;
     mod b95_utoipa;
     mod b99_bodies;
+    mod consumers;
     mod external;
     mod options;
     mod renamed;
     mod stacks;
+    mod webhooks;
 }

@@ -5,6 +5,8 @@
 mod app;
 #[path = "client/breaking.rs"]
 mod breaking;
+#[path = "faults/charge.rs"]
+mod charge;
 #[path = "client/cutting.rs"]
 mod cutting;
 #[path = "client/journal.rs"]
@@ -27,3 +29,5 @@ mod seen;
 mod stub;
 
 mod support;
+
+use sqlx::Postgres as Db;

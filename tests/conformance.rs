@@ -14,6 +14,7 @@ mod sqlite {
     mod app;
     mod busy;
     mod concurrency;
+    mod events;
     mod external;
     mod fingerprint;
     mod key;
@@ -114,6 +115,7 @@ mod postgres {
     mod app;
     mod concurrency;
     mod contention;
+    mod events;
     mod external;
     mod fingerprint;
     mod key;

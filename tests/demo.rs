@@ -1,12 +1,89 @@
-//! The first of the two commands that a newcomer runs, on both databases.
-//! The demo checks every answer by itself; here it is checked that it ends well and shows what it should.
+//! The demos of the examples, on both databases; that of `charges` has a test file of its own.
+//! A demo checks everything by itself; here it is checked that it ends well and shows what it should.
 
 mod support;
 
 use support::{
     databases::postgres,
-    process::{Process, payments_command},
+    process::{Process, consumer_command, payments_command, webhooks_command},
+    soon,
 };
+use tokio::process::Command;
+
+/// The demo's output, which has these in this order.
+async fn ends_well(mut command: Command, url: Option<String>, steps: &[&str]) {
+    command.arg("demo").kill_on_drop(true);
+    if let Some(url) = url {
+        command.env("DATABASE_URL", url);
+    }
+    let ended = soon("the demo's end", command.output()).await.expect("a program");
+    let output = String::from_utf8_lossy(&[ended.stdout, ended.stderr].concat()).into_owned();
+    assert!(ended.status.success(), "{}: {output}", ended.status);
+    let mut rest = output.as_str();
+    for step in steps {
+        let (_, after) = rest.split_once(step).unwrap_or_else(|| panic!("no {step:?} in its place: {output}"));
+        rest = after;
+    }
+}
+
+/// Workers are killed in both places, and in the end each order is shipped once.
+const CONSUMER: &[&str] = &[
+    "order-01 delivery 1: runs",
+    "SIGKILL, in the middle of the shipment",
+    "already shipped as",
+    "another message came under this id before",
+    "14 orders, 14 shipments",
+    "each order once",
+];
+
+/// Five stories and their answers.
+const WEBHOOKS: &[&str] = &[
+    "listening on http://",
+    "o- 1.",
+    "no answer",
+    "204",
+    "Ada has 10\n",
+    "o- 2.",
+    "204",
+    "Ada has 110\n",
+    "o- 3.",
+    "401",
+    "204",
+    "Ada has 1110\n",
+    "o- 4.",
+    "503",
+    "204",
+    "o- 5.",
+    "204",
+    "Ada has 111110\n",
+    "each took effect once",
+];
+
+#[tokio::test]
+async fn b82_killed_workers_ship_each_order_once_on_sqlite() {
+    ends_well(consumer_command(), None, CONSUMER).await;
+}
+
+#[tokio::test]
+async fn b82_killed_workers_ship_each_order_once_on_postgres() {
+    let database = postgres().await;
+    // On a database that has been used.
+    ends_well(consumer_command(), Some(database.url()), CONSUMER).await;
+    ends_well(consumer_command(), Some(database.url()), CONSUMER).await;
+}
+
+#[tokio::test]
+async fn the_webhooks_demo_handles_each_event_once_on_sqlite() {
+    ends_well(webhooks_command(), None, WEBHOOKS).await;
+}
+
+#[tokio::test]
+async fn the_webhooks_demo_handles_each_event_once_on_postgres() {
+    let database = postgres().await;
+    // On a database that has been used.
+    ends_well(webhooks_command(), Some(database.url()), WEBHOOKS).await;
+    ends_well(webhooks_command(), Some(database.url()), WEBHOOKS).await;
+}
 
 /// Five numbered attempts and their answers, in order.
 async fn demo(url: Option<String>) {

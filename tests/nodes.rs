@@ -18,7 +18,7 @@ const MINUTE: u64 = 60_000;
 
 /// One database, seen from outside by a process whose clock is right.
 enum Store {
-    Postgres(Postgres),
+    Postgres(Box<Postgres>),
     Sqlite(Sqlite),
 }
 
@@ -105,7 +105,7 @@ impl Store {
 }
 
 async fn both() -> [Store; 2] {
-    [Store::Postgres(postgres().await), Store::Sqlite(sqlite())]
+    [Store::Postgres(Box::new(postgres().await)), Store::Sqlite(sqlite())]
 }
 
 fn command(store: &Store, lease: u64) -> Command {
@@ -297,7 +297,7 @@ async fn a_lease_with_fractions_of_a_second_is_renewed_for_as_long_as_the_body_r
 
 #[tokio::test]
 async fn clocks_of_processes_ten_minutes_apart_count_for_nothing_on_postgres() {
-    let store = Store::Postgres(postgres().await);
+    let store = Store::Postgres(Box::new(postgres().await));
     let (ahead, behind) = (node_at(&store, MINUTE, "+10m").await, node_at(&store, MINUTE, "-10m").await);
     for (runs, (one, other, key)) in [(&ahead, &behind, "a"), (&behind, &ahead, "b")].into_iter().enumerate() {
         let first = begin(one, key);

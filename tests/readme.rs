@@ -6,6 +6,7 @@ mod readme {
     mod client;
     mod external;
     mod handler;
+    mod messages;
     mod state;
 }
 
@@ -17,6 +18,7 @@ fn every_rust_block_is_compiled() {
         include_str!("readme/handler.rs"),
         include_str!("readme/state.rs"),
         include_str!("readme/external.rs"),
+        include_str!("readme/messages.rs"),
         include_str!("readme/client.rs"),
     ];
     let blocks: Vec<_> = README.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();

@@ -19,6 +19,8 @@ const MORE_THAN_ONE: &[(&str, usize)] = &[
     ("b94_bad_extractor_under_debug_handler", 2),
     // axum's alone: it runs before us.
     ("b94_debug_handler_above", 2),
+    // Four mistakes.
+    ("consumer_several_at_once", 4),
     // Two mistakes: by value, and without its database, which rustc reports.
     ("external_attempt_by_value_bare", 2),
     // Five mistakes.

@@ -3,7 +3,7 @@
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::{
-    Ident, Path, Result, Token,
+    Expr, Ident, Path, Result, Token,
     ext::IdentExt as _,
     parse::{ParseStream, Parser as _},
 };
@@ -11,7 +11,11 @@ use syn::{
 use crate::{
     errors::{Errors, instead, listed, meant},
     forms::form,
+    handler::Handler,
+    kind::Kind,
     options,
+    parameters::typed,
+    patterns,
 };
 
 /// Every option there is.
@@ -30,22 +34,35 @@ const OPTIONS: &[&str] = &[
     "mismatch",
     "on_server_error",
     "operation",
+    "payload",
+    "replay",
     "retention",
     "scope",
     "set_cookie",
     "store_request",
+    "webhook",
 ];
+
+/// The options that are a word alone.
+const BARE: &[&str] = &["store_request", "webhook"];
 
 /// What the attribute says.
 #[derive(Default)]
 pub(crate) struct Args {
     pub(crate) krate: Option<Path>,
+    /// `None` where what is said of it is not readable.
+    pub(crate) kind: Option<Kind>,
     pub(crate) scope: Option<ScopeArg>,
+    /// Where the key is in an argument.
+    pub(crate) key: Option<Expression>,
+    pub(crate) payload: Option<Expression>,
     /// `None` where it is said, and not readable: then nothing is held against it.
     pub(crate) effects: Option<Effects>,
     pub(crate) operation: Option<String>,
     pub(crate) retention: Option<RetentionArg>,
     pub(crate) settings: Vec<Setting>,
+    /// The options that are given, where they are.
+    pub(crate) given: Vec<(&'static str, Span)>,
     pub(crate) pool_allowed: bool,
     pub(crate) short_retention_allowed: bool,
 }
@@ -62,6 +79,13 @@ pub(crate) enum Effects {
 pub(crate) struct ScopeArg {
     pub(crate) parameter: Ident,
     pub(crate) and_endpoint: bool,
+}
+
+/// Something that an argument has.
+pub(crate) struct Expression {
+    pub(crate) expression: Expr,
+    /// The name that it begins with.
+    pub(crate) parameter: Ident,
 }
 
 pub(crate) struct RetentionArg {
@@ -114,14 +138,71 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
     if !seen.contains(&"effects") {
         args.effects = Some(Effects::Database);
     }
+    args.kind = kind(&mut args, &seen, errors);
+    if args.kind == Some(Kind::Messages) && seen.contains(&"effects") {
+        // Reported as misplaced.
+        args.effects = None;
+    }
     if !seen.contains(&"scope") {
-        errors.at(
-            Span::call_site(),
-            "`scope` is missing, it says whose keys these are: write `#[idempotent(scope = account)]`, \
-             where `account` is the parameter that identifies the caller",
-        );
+        errors.at(Span::call_site(), missing_scope(args.kind));
     }
     args
+}
+
+fn missing_scope(kind: Option<Kind>) -> &'static str {
+    match kind {
+        Some(Kind::Requests) | None => {
+            "`scope` is missing, it says whose keys these are: write `#[idempotent(scope = account)]`, \
+             where `account` is the parameter that identifies the caller"
+        }
+        Some(Kind::Events) => {
+            "`scope` is missing, it says whose events these are: add `scope = provider`, \
+             where `provider` is the parameter that identifies the sender"
+        }
+        Some(Kind::Messages) => {
+            "`scope` is missing, it says whose messages these are: add `scope = source`, \
+             where `source` is the parameter that identifies where they come from"
+        }
+    }
+}
+
+/// What the options together make of the function.
+fn kind(args: &mut Args, seen: &[&'static str], errors: &mut Errors) -> Option<Kind> {
+    let given = |option| args.given.iter().find(|(known, _)| *known == option).map(|(_, span)| *span);
+    let webhook = given("webhook");
+    let presence = args.settings.iter().find(|setting| setting.option == "key").map(|setting| setting.span);
+    match (webhook, &args.key, presence) {
+        (Some(webhook), None, None) => {
+            if !seen.contains(&"key") {
+                errors.at(
+                    webhook,
+                    "`key` is missing, it says what identifies an event: write `webhook, key = event.id`, \
+                     where `event` is the parameter that has the id",
+                );
+            }
+            Some(Kind::Events)
+        }
+        (Some(_), None, Some(key)) => {
+            errors.at(key, "the key of an event is in the event: write `key = event.id`, or leave `webhook` out");
+            Some(Kind::Events)
+        }
+        (Some(_), Some(_), _) => Some(Kind::Events),
+        // Not readable, or misspelt.
+        (None, ..) if seen.contains(&"webhook") => None,
+        (None, Some(_), _) => Some(Kind::Messages),
+        (None, None, Some(_)) => Some(Kind::Requests),
+        (None, None, None) if seen.contains(&"key") => None,
+        (None, None, None) => match given("payload") {
+            Some(payload) => {
+                errors.at(
+                    payload,
+                    "`payload` is for consumers, which also say what identifies a message: add `key = message.id`",
+                );
+                None
+            }
+            None => Some(Kind::Requests),
+        },
+    }
 }
 
 /// One option with its value, up to the comma.
@@ -141,12 +222,13 @@ fn option(input: ParseStream<'_>, args: &mut Args, seen: &mut Vec<&'static str>)
     }
     seen.push(name);
     value(name, &key, input, args)?;
+    args.given.push((name, key.span()));
     if input.is_empty() || input.peek(Token![,]) {
         Ok(())
     } else {
         let more = if name == "scope" && !input.peek(Ident) {
             "`scope` names a parameter: write `scope = account`, and `impl Scope` for its type".to_owned()
-        } else if name == "store_request" {
+        } else if BARE.contains(&name) {
             format!("expected a comma after `{name}`")
         } else {
             format!("expected a comma after the value of `{name}`")
@@ -159,8 +241,11 @@ fn value(name: &'static str, key: &Ident, input: ParseStream<'_>, args: &mut Arg
     if name == "allow" {
         return options::allow(key, input, args);
     }
-    if name == "store_request" {
-        args.set(name, options::bare(name, input)?, key.span());
+    if BARE.contains(&name) {
+        let bare = options::bare(name, input)?;
+        if name != "webhook" {
+            args.set(name, bare, key.span());
+        }
         return Ok(());
     }
     let assigned = input.parse::<Token![=]>().is_ok();
@@ -177,6 +262,11 @@ fn value(name: &'static str, key: &Ident, input: ParseStream<'_>, args: &mut Arg
         "retention" => args.retention = Some(options::retention(input)?),
         "isolation" => args.set(name, options::isolation(input)?, span),
         "fingerprint" => args.set(name, options::fingerprint(input)?, span),
+        "key" => match options::key(input)? {
+            options::Key::Presence(presence) => args.set(name, presence, span),
+            options::Key::Of(expression) => args.key = Some(expression),
+        },
+        "payload" => args.payload = Some(options::expression(name, input)?),
         "in_progress" => args.set(name, options::in_progress(input)?, span),
         "lease" => args.set(name, options::lease(input)?, key.span()),
         "max_response" => args.set(name, options::max_response(input)?, span),
@@ -186,7 +276,26 @@ fn value(name: &'static str, key: &Ident, input: ParseStream<'_>, args: &mut Arg
     Ok(())
 }
 
+impl Expression {
+    /// Whether it is the parameter itself.
+    pub(crate) fn is_name(&self) -> bool {
+        matches!(self.expression, Expr::Path(_))
+    }
+}
+
 impl Args {
+    /// What the options make of a function with these parameters; `None` where that is not readable.
+    pub(crate) fn kind_of(&self, handler: &Handler) -> Option<Kind> {
+        let is_consumer = || {
+            // A word that names no parameter was to be `optional` or `required`, as likely as not.
+            self.payload.is_some()
+                || self.key.as_ref().is_none_or(|key| {
+                    !key.is_name() || typed(handler).any(|parameter| patterns::binds(&parameter.pat, &key.parameter))
+                })
+        };
+        self.kind.filter(|kind| *kind != Kind::Messages || is_consumer())
+    }
+
     fn set(&mut self, option: &'static str, value: Value, span: Span) {
         self.settings.push(Setting { option, value, span });
     }

@@ -1,14 +1,15 @@
 //! Every check that needs the options and the signature together, each one named function.
 //! The caret is on what the user has to change.
 
-use syn::Type;
+use syn::{ReturnType, Type, spanned::Spanned as _};
 
 use crate::{
     args::{Args, Effects, Setting, Value},
     errors::Errors,
     handler::Handler,
+    kind::Kind,
     options::is_operation,
-    parameters::{Parameters, attempt_for, transaction_for, written},
+    parameters::{Lent, Parameters, attempt_for, transaction_for, written},
     plan::operation,
     types,
 };
@@ -18,10 +19,38 @@ const MOST_EXTRACTORS: usize = 16;
 
 const LEAVE_OUT: &str = "leave this parameter out";
 
+/// Options that say something of another kind of function only.
+pub(crate) fn options_of_this_kind(args: &Args, kind: Option<Kind>, errors: &mut Errors) {
+    let Some(kind) = kind else { return };
+    for (option, span) in &args.given {
+        if let Some(instead) = kind.misplaced(option) {
+            errors.at(*span, instead);
+        }
+    }
+    if let Some(scope) = args.scope.as_ref().filter(|scope| scope.and_endpoint && kind != Kind::Requests) {
+        let message = match kind {
+            Kind::Messages => "a consumer is called at no endpoint: write the parameter alone, as in `scope = source`",
+            Kind::Requests | Kind::Events => {
+                "an event's key belongs to its handler already: write the parameter alone, as in `scope = provider`"
+            }
+        };
+        errors.on(&scope.parameter, message);
+    }
+}
+
 pub(crate) fn one_lent(handler: &Handler, parameters: &Parameters<'_>, errors: &mut Errors) {
-    let lent = parameters.effects.lent();
-    for second in parameters.fitting().skip(1) {
-        errors.on(second.reference, format!("a handler has one {lent}: leave this `&mut` parameter out"));
+    let (lent, noun) = (parameters.effects.lent(), parameters.kind.noun());
+    let named = |lent: &&Lent<'_>| types::is_connection(&lent.reference.elem);
+    let first = parameters.fitting().find(named).or_else(|| parameters.fitting().next());
+    let first = first.map(|lent| lent.reference);
+    for second in parameters.fitting().filter(|lent| !first.is_some_and(|first| std::ptr::eq(first, lent.reference))) {
+        let message = if parameters.kind == Kind::Messages && !named(&second) {
+            "a consumer changes nothing but the database, by its transaction: take this by value or by a shared reference"
+                .to_owned()
+        } else {
+            format!("a {noun} has one {lent}: leave this `&mut` parameter out")
+        };
+        errors.on(second.reference, message);
     }
     for reference in parameters.fitting().map(|lent| lent.reference) {
         if let Some(lifetime) = reference.lifetime.as_ref().filter(|_| handler.sig.generics.lt_token.is_none()) {
@@ -35,13 +64,15 @@ pub(crate) fn something_lent(handler: &Handler, parameters: &Parameters<'_>, err
         || parameters.of_other_effects().next().is_some();
     if parameters.lent.is_empty() && !mistaken && handler.sig.receiver().is_none() {
         let add = match parameters.effects {
-            Effects::Database => {
-                "a handler takes the open transaction: add `tx: &mut PgConnection` or `tx: &mut SqliteConnection`, \
-                 and write through it"
-            }
+            Effects::Database => format!(
+                "a {} takes the open transaction: add `tx: &mut PgConnection` or `tx: &mut SqliteConnection`, and write \
+                 through it",
+                parameters.kind.noun()
+            ),
             Effects::External => {
                 "a handler with external effects takes its attempt: add `attempt: &mut Attempt<Postgres>` or \
                  `attempt: &mut Attempt<Sqlite>`, and give the other system the key of `attempt.key(\"…\")`"
+                    .to_owned()
             }
         };
         errors.at(handler.sig.paren_token.span.join(), add);
@@ -69,7 +100,13 @@ pub(crate) fn no_attempt_with_database(parameters: &Parameters<'_>, errors: &mut
     }
     for (ty, too_many) in parameters.of_other_effects() {
         let or = if too_many { LEAVE_OUT.to_owned() } else { format!("take {}", transaction_for(types::behind(ty))) };
-        errors.on(ty, format!("an attempt is for effects elsewhere: write `effects = external`, or {or}"));
+        let message = match parameters.kind {
+            Kind::Messages => format!("an attempt is for handlers with external effects: {or}"),
+            Kind::Requests | Kind::Events => {
+                format!("an attempt is for effects elsewhere: write `effects = external`, or {or}")
+            }
+        };
+        errors.on(ty, message);
     }
 }
 
@@ -107,11 +144,61 @@ pub(crate) fn no_values(parameters: &Parameters<'_>, errors: &mut Errors) {
     }
 }
 
+/// A consumer is called by the user's own code, with whatever that has.
+pub(crate) fn nothing_of_axum(handler: &Handler, parameters: &Parameters<'_>, errors: &mut Errors) {
+    let given = parameters.extractors.iter().map(|given| &*given.ty);
+    for ty in given.filter(|ty| !parameters.is_of_other_effects(ty)) {
+        if parameters.is_mistaken(ty) {
+            errors.on(ty, not_given(ty, parameters));
+        } else if let Some(name) = types::of_axum(ty) {
+            errors.on(
+                ty,
+                format!(
+                    "`{name}` is axum's, and a consumer is called by code of yours: add `webhook` to handle events"
+                ),
+            );
+        } else if let Some(word) = types::impl_trait(ty) {
+            errors.at(word.span(), "a consumer cannot be generic: write the type in place of `impl …`");
+        }
+    }
+    if let Some(attribute) = handler.debug.first() {
+        errors.on(attribute, "`debug_handler` checks handlers, and a consumer is none: leave it out");
+    }
+}
+
+/// What a consumer returns is stored, and told from a failure.
+pub(crate) fn value_can_be_stored(handler: &Handler, errors: &mut Errors) {
+    let returns = "a consumer returns `Result<T, E>`, where `T` is stored and `E` rolls back";
+    match &handler.sig.output {
+        ReturnType::Default => {
+            let end = handler.sig.paren_token.span.close();
+            errors.at(end, format!("{returns}: add `-> Result<(), sqlx::Error>` (a handler of events says `webhook`)"));
+        }
+        ReturnType::Type(_, ty) => {
+            if let Some(answer) = types::answer(ty) {
+                let message = format!(
+                    "`{answer}` is a handler's answer, and this is a consumer, whose key is not in a header: add `webhook` to \
+                     handle events"
+                );
+                errors.at(answer.span(), message);
+            } else if let Some(word) = types::impl_trait(ty) {
+                errors.at(word.span(), "what a consumer returns is stored: write its type in place of `impl …`");
+            } else if types::is_plain(ty) || matches!(&**ty, Type::Tuple(_) | Type::Array(_) | Type::Reference(_)) {
+                let written = written(ty);
+                errors.at(
+                    ty.span(),
+                    format!("{returns}: write `Result<{written}, sqlx::Error>` (a handler of events says `webhook`)"),
+                );
+            }
+        }
+    }
+}
+
 /// How to take what was taken by value or by a shared reference.
 fn not_given(ty: &Type, parameters: &Parameters<'_>) -> String {
     let lent = parameters.effects.lent();
     if parameters.fitting().next().is_some() {
-        return format!("a handler has one {lent}: {LEAVE_OUT}");
+        return format!("a {} has one {lent}: {LEAVE_OUT}", parameters.kind.noun());
     }
     let behind = types::behind(ty);
     let take = match types::argument(behind) {
@@ -171,7 +258,7 @@ pub(crate) fn no_pool(args: &Args, parameters: &Parameters<'_>, errors: &mut Err
 }
 
 pub(crate) fn options_of_external(args: &Args, errors: &mut Errors) {
-    if args.effects != Some(Effects::Database) {
+    if args.effects != Some(Effects::Database) || args.kind == Some(Kind::Messages) {
         return;
     }
     for Setting { option, span, .. } in
@@ -185,6 +272,9 @@ pub(crate) fn options_of_external(args: &Args, errors: &mut Errors) {
 }
 
 pub(crate) fn server_error_fits(args: &Args, errors: &mut Errors) {
+    if args.kind == Some(Kind::Messages) {
+        return;
+    }
     for setting in args.settings.iter().filter(|set| set.option == "on_server_error") {
         let Value::Variant { variant, .. } = setting.value else { continue };
         let message = match (args.effects, variant) {

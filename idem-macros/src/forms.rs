@@ -12,6 +12,7 @@ pub(crate) const WORDS: &[Words] = &[
         "OnServerError",
         &[("reconcile", "Reconcile"), ("release", "Release"), ("store", "Store")],
     ),
+    Words::new("replay", "Replay", &[("status", "Status"), ("whole", "Whole")]),
     Words::new("set_cookie", "SetCookie", &[("drop", "Drop"), ("replay", "Replay")]),
 ];
 
@@ -50,13 +51,19 @@ pub(crate) fn form(name: &str) -> String {
             "write `isolation = \"read committed\"`, `isolation = \"repeatable read\"` or \
              `isolation = \"serializable\"`"
         }
+        "key" => {
+            "write `key = optional` or `key = required`, or what identifies a message or an event, such as \
+             `key = message.id`"
+        }
         "lease" => "write a length of time in quotes, such as `lease = \"60s\"`",
         "max_response" => "write a number of bytes, or a string such as `max_response = \"64KiB\"`",
         "methods" => "write `methods = [PATCH]`, `methods = [POST]` or `methods = [PATCH, POST]`",
         "operation" => "write a name in quotes, such as `operation = \"payment\"`",
+        "payload" => "write what a parameter has, such as `payload = message.body`",
         "retention" => "write a length of time in quotes, such as `retention = \"24h\"`",
         "scope" => "write a parameter's name: `scope = account` or `scope = (account, endpoint)`",
         "store_request" => "write it bare, as in `effects = external, store_request`",
+        "webhook" => "write it bare, as in `webhook, scope = provider, key = event.id`",
         _ => {
             let variants = Words::of(name).map_or(&[][..], |words| words.variants);
             let forms: Vec<_> = variants.iter().map(|(word, _)| format!("`{name} = {word}`")).collect();

@@ -9,7 +9,7 @@ use syn::{
     punctuated::Punctuated,
 };
 
-use crate::errors::Errors;
+use crate::{errors::Errors, kind::Kind};
 
 /// What the attribute was put on.
 pub(crate) enum Item {
@@ -47,7 +47,7 @@ enum Place {
 }
 
 /// Reads the item; what is wrong with it as a function goes to `errors`.
-pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Item {
+pub(crate) fn parse(item: TokenStream, kind: Kind, errors: &mut Errors) -> Item {
     let whole = item.clone();
     let read = |input: ParseStream<'_>| {
         let attributes = input.call(Attribute::parse_outer)?;
@@ -60,7 +60,7 @@ pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Item {
         }
         let sig: Signature = input.parse()?;
         let rest: TokenStream = input.parse()?;
-        Ok(Item::Handler(Box::new(handler(attributes, vis, sig, rest, errors))))
+        Ok(Item::Handler(Box::new(handler(attributes, vis, sig, rest, kind, errors))))
     };
     match read.parse2(item) {
         Ok(item) => item,
@@ -90,6 +90,7 @@ fn handler(
     vis: Visibility,
     sig: Signature,
     rest: TokenStream,
+    kind: Kind,
     errors: &mut Errors,
 ) -> Handler {
     let (mut outer, mut inner, mut debug) = (Vec::new(), Vec::new(), Vec::new());
@@ -104,10 +105,10 @@ fn handler(
     let body = if let Some(TokenTree::Group(body)) = rest.clone().into_iter().next() {
         Some(body)
     } else {
-        errors.on(or_name(rest, &sig), "a handler needs a body in braces");
+        errors.on(or_name(rest, &sig), format!("a {} needs a body in braces", kind.noun()));
         None
     };
-    let nests = check(&sig, errors) && body.is_some();
+    let nests = check(&sig, kind, errors) && body.is_some();
     Handler { outer, inner, debug, vis, sig, body, nests }
 }
 
@@ -116,36 +117,41 @@ fn or_name(rest: TokenStream, sig: &Signature) -> TokenStream {
 }
 
 /// What a handler's signature may not have. Says whether the function can be nested all the same.
-fn check(sig: &Signature, errors: &mut Errors) -> bool {
+fn check(sig: &Signature, kind: Kind, errors: &mut Errors) -> bool {
+    let noun = kind.noun();
     let mut nests = true;
     if let Some(token) = &sig.constness {
-        errors.on(token, "a handler cannot be `const`, leave it out");
+        errors.on(token, format!("a {noun} cannot be `const`, leave it out"));
         nests = false;
     }
     if let Safety::Unsafe(token) = &sig.safety {
-        errors.on(token, "a handler cannot be `unsafe`, leave it out");
+        errors.on(token, format!("a {noun} cannot be `unsafe`, leave it out"));
         nests = false;
     }
     if let Some(token) = &sig.abi {
-        errors.on(token, "a handler cannot be `extern`, leave it out");
+        errors.on(token, format!("a {noun} cannot be `extern`, leave it out"));
         nests = false;
     }
     if sig.asyncness.is_none() && sig.constness.is_none() {
-        errors.on(sig.fn_token, "a handler is asynchronous: write `async fn`");
+        errors.on(sig.fn_token, format!("a {noun} is asynchronous: write `async fn`"));
     }
     if sig.generics.lt_token.is_some() {
-        errors.on(&sig.generics, "a handler cannot be generic: write the types it is used with");
+        errors.on(&sig.generics, format!("a {noun} cannot be generic: write the types it is used with"));
     }
     if let Some(clause) = &sig.generics.where_clause {
-        errors.on(clause, "a handler cannot have a `where` clause: write the types it is used with");
+        errors.on(clause, format!("a {noun} cannot have a `where` clause: write the types it is used with"));
         nests = false;
     }
     if let Some(receiver) = sig.receiver() {
-        errors.on(receiver, "a handler is a free function: take what it needs by an extractor such as `State<…>`");
+        let by = match kind {
+            Kind::Requests | Kind::Events => "by an extractor such as `State<…>`",
+            Kind::Messages => "as parameters",
+        };
+        errors.on(receiver, format!("a {noun} is a free function: take what it needs {by}"));
         nests = false;
     }
     if let Some(dots) = &sig.variadic {
-        errors.on(dots, "a handler cannot be variadic, leave the dots out");
+        errors.on(dots, format!("a {noun} cannot be variadic, leave the dots out"));
         nests = false;
     }
     nests

@@ -8,10 +8,12 @@ mod expand;
 mod fallback;
 mod forms;
 mod handler;
+mod kind;
 mod options;
 mod parameters;
 mod patterns;
 mod plan;
+mod reading;
 mod types;
 mod values;
 mod variants;
@@ -19,7 +21,7 @@ mod variants;
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use crate::{errors::Errors, handler::Item};
+use crate::{errors::Errors, handler::Item, kind::Kind};
 
 /// Makes an axum handler run once for each `Idempotency-Key`: its writes and the record of its answer commit in one
 /// transaction, and a retry is answered from the record. Handlers that call other systems are covered
@@ -61,7 +63,7 @@ use crate::{errors::Errors, handler::Item};
 /// | option | values | without it |
 /// |---|---|---|
 /// | `scope` | `account`, the parameter (also inside a pattern) whose type is a `Scope`; `(account, endpoint)` | required |
-/// | `key` | `required`, `optional` | `required` |
+/// | `key` | `required`, `optional`; or where it is in [a message or an event](#messages-and-events): `message.id` | `required` |
 /// | `key_format` | `any`, `quoted`, `uuid`, `ulid` | `any` |
 /// | `mismatch` | `422`, `400` | `422` |
 /// | `retention` | `"24h"`, `"30d"`, `"1d12h"`; units `s`, `m`, `h`, `d`; at most `"36500d"` | `"24h"` |
@@ -76,6 +78,9 @@ use crate::{errors::Errors, handler::Item};
 /// | `effects` | `database`, `external` | `database` |
 /// | `lease` (external effects) | `"5m"`; units `ms`, `s`, `m`, `h`; more than zero, at most `"24h"` | `"60s"` |
 /// | `store_request` (external effects) | none: the word alone | the request is not stored |
+/// | `webhook` | none: the word alone | no handler of events |
+/// | `replay` (events) | `status`, `whole` | `status` |
+/// | `payload` (messages) | `message.body`: what tells two messages under one id apart | equal ids are equal messages |
 /// | `allow` | `(pool)`, `(short_retention)`, `(pool, short_retention)` | neither |
 /// | `crate` | the path of `idem_runtime` from the root: `::company_idem`, `crate::prelude::idem` | `::idem_runtime` |
 ///
@@ -143,6 +148,64 @@ use crate::{errors::Errors, handler::Item};
 /// also writes the record. If the process dies, a retry does not run the handler again: recovery asks the other system.
 /// The module `choosing_effects` of `idem-runtime` tells when to choose which effects, and where the guarantee ends.
 ///
+/// # Messages and events
+///
+/// Queues and senders of webhooks deliver at least once, and say with an id what is the same. With `key` as an expression the
+/// id is the key: it begins with a parameter, also one inside a pattern, and goes on with its fields and methods, as
+/// `message.id`, `job.id()` or `ids[0]`. It is read by reference, before the body has the parameter, and its type is a
+/// `MessageId`: a text, bytes, a whole number, or an `Option` of one. `None` and an empty text are a missing id, which is an
+/// error of its own.
+///
+/// **A consumer** is a plain `async fn`, called by your own code for each message:
+///
+/// ```text
+/// #[idempotent(scope = source, key = message.id, payload = message.body)]
+/// async fn send_receipt(tx: &mut PgConnection, source: &str, message: &Message) -> Result<Receipt, AppError> {
+///     insert_receipt(tx, message).await
+/// }
+///
+/// match send_receipt(&idempotency, "orders", &message).await {
+///     Ok(Once::Ran(_) | Once::AlreadyDone(_)) => queue.acknowledge(&message).await,
+///     Err(NotDone::InProgress) => {} // elsewhere: it is delivered again
+///     Err(error) => queue.reject(&message, error).await,
+/// }
+/// ```
+///
+/// The function that stands in its place takes `&Idempotency<Db>` first, then the parameters without the transaction, and
+/// returns `Result<Once<T>, NotDone<E>>`. Beside the transaction it takes any parameters, by value or by shared reference. It
+/// returns `Result<T, E>`: `T` is stored, as JSON by serde, so that a duplicate is told what the first delivery came to; an
+/// `Err` rolls everything back, as a panic does, and a redelivery runs. When `Once` is there, effect and id are committed:
+/// acknowledge the message then and not before. `scope` names whose ids these are: a `&str`, or a type of yours that is a
+/// `Scope`. The operation is part of the key, so that two consumers have each message once each; another payload under one
+/// id is reported and runs nothing. Dropping the future rolls back. Of the options, `operation`, `retention`, `isolation`,
+/// `allow` and `crate` apply. Choose a `retention` longer than the queue may deliver a message again. The same as a call is
+/// `Idempotency::once`.
+///
+/// **A handler of events** is an axum handler as above that says `webhook`. This word tells it from a consumer, which its
+/// parameters cannot: without it the function is a consumer, and no route takes it.
+///
+/// ```text
+/// #[idempotent(webhook, scope = provider, key = event.id, retention = "7d")]
+/// async fn paid(Signed { provider, event }: Signed, tx: &mut PgConnection) -> Result<StatusCode, AppError> {
+///     credit(tx, &event).await?;
+///     Ok(StatusCode::NO_CONTENT)
+/// }
+/// ```
+///
+/// Verify the signature in the extractor that gives the event. Extractors run before anything looks at the id, so that an
+/// event which is not signed is rejected, and can neither burn an id nor learn of one. Then:
+///
+/// - an event that was handled is answered with the status of the first time, without body and headers; `replay = whole` sends
+///   them again;
+/// - a 5xx or a panic rolls everything back and frees the id, so that the sender's next delivery runs; `on_server_error = store`
+///   makes it final. With external effects it is stored, unless `on_server_error = reconcile`. Answers below 500 are final;
+/// - a delivery while another one runs is a 409, and a store that is down a 503: senders try again;
+/// - id, `scope` and operation make the key, whatever the method. What is around the id may differ from delivery to delivery,
+///   unless `fingerprint` says what counts;
+/// - an event without an id is answered 400, code `event-id-missing`.
+///
+/// `key_format` and `methods` are of the header, which is not looked at. All other options apply.
+///
 /// # Beside other attributes
 ///
 /// Above or below: `tracing::instrument` (below, it sees the parameters; above, the call), `utoipa::path` (the
@@ -160,7 +223,7 @@ pub fn idempotent(args: proc_macro::TokenStream, item: proc_macro::TokenStream) 
 fn expanded(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::new();
     let args = args::parse(args, &mut errors);
-    let items: TokenStream = match handler::parse(item, &mut errors) {
+    let items: TokenStream = match handler::parse(item, args.kind.unwrap_or(Kind::Requests), &mut errors) {
         Item::Other(item) => item,
         Item::Named { vis, name } => {
             fallback::named(&TokenStream::new(), args.krate.as_ref(), &vis, &name, &TokenStream::new())
@@ -183,7 +246,7 @@ fn of_variant(args: &args::Args, variant: &variants::Variant, sound: bool) -> To
     match plan {
         Some(plan) if sound && errors.is_empty() => expand::expand(when, &plan),
         _ => {
-            let stub = fallback::stub(when, args.krate.as_ref(), handler);
+            let stub = fallback::stub(when, args, handler);
             quote!(#(#when #errors)* #stub)
         }
     }

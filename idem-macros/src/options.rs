@@ -3,13 +3,15 @@
 
 use quote::quote;
 use syn::{
-    Ident, LitInt, LitStr, Path, Result, Token, ext::IdentExt as _, parse::ParseStream, punctuated::Punctuated, token,
+    Expr, Ident, LitInt, LitStr, Path, Result, Token, ext::IdentExt as _, parse::ParseStream, punctuated::Punctuated,
+    token,
 };
 
 use crate::{
-    args::{Args, Effects, RetentionArg, ScopeArg, Value},
+    args::{Args, Effects, Expression, RetentionArg, ScopeArg, Value},
     errors::listed,
     forms::{LEVELS, Words, form},
+    reading::base,
     values::{BYTES, Fault, LONG, SHORT, total},
 };
 
@@ -45,6 +47,31 @@ pub(crate) fn word(name: &'static str, input: ParseStream<'_>) -> Result<Value> 
         Some((_, variant)) => Ok(Value::Variant { of: words.sets, variant }),
         None => Err(syn::Error::new(span, format!("not a value of `{name}`: {}", form(name)))),
     }
+}
+
+/// What `key` says.
+pub(crate) enum Key {
+    /// The key is in the header, and must or may be there.
+    Presence(Value),
+    /// The key is in an argument.
+    Of(Expression),
+}
+
+pub(crate) fn key(input: ParseStream<'_>) -> Result<Key> {
+    let ahead = input.fork();
+    let alone = ahead.call(Ident::parse_any).is_ok_and(|word| word == "optional" || word == "required")
+        && (ahead.is_empty() || ahead.peek(Token![,]));
+    if alone { word("key", input).map(Key::Presence) } else { expression("key", input).map(Key::Of) }
+}
+
+/// What an argument has.
+pub(crate) fn expression(name: &str, input: ParseStream<'_>) -> Result<Expression> {
+    if !(input.peek(Ident::peek_any) || input.peek(Token![&]) || input.peek(token::Paren)) {
+        return Err(wrong_kind(name, input));
+    }
+    let mut expression: Expr = input.parse()?;
+    let parameter = base(name, &mut expression)?.clone();
+    Ok(Expression { expression, parameter })
 }
 
 /// An option that is a word alone.

@@ -7,14 +7,18 @@ use syn::{FnArg, PatType, Type, TypeReference};
 use crate::{
     args::{Args, Effects},
     handler::Handler,
+    kind::Kind,
     types,
 };
 
 pub(crate) struct Parameters<'p> {
     /// The effects that the handler says it has or, where that is not readable, that its parameters suit.
     pub(crate) effects: Effects,
+    /// What the function is; a handler of requests where that is not readable.
+    pub(crate) kind: Kind,
     /// No extractor is `&mut`: whatever is, is lent.
     pub(crate) lent: Vec<Lent<'p>>,
+    /// The others; of a consumer, whatever it is called with.
     pub(crate) extractors: Vec<&'p PatType>,
 }
 
@@ -40,7 +44,8 @@ impl<'p> Parameters<'p> {
                 Effects::Database
             }
         };
-        Self { effects: args.effects.unwrap_or_else(suited), lent: all, extractors }
+        let kind = args.kind_of(handler).unwrap_or(Kind::Requests);
+        Self { effects: args.effects.unwrap_or_else(suited), kind, lent: all, extractors }
     }
 
     /// What is lent, other than what belongs to the other effects.

@@ -25,6 +25,11 @@ pub(crate) fn names(pattern: &Pat) -> Vec<Ident> {
     }
 }
 
+/// Whether `pattern` binds `name`.
+pub(crate) fn binds(pattern: &Pat, name: &Ident) -> bool {
+    names(pattern).iter().any(|bound| bound.unraw() == name.unraw())
+}
+
 /// `pattern` reduced to the binding of `name`, there called `to`; `None` where it does not bind it.
 pub(crate) fn only(pattern: &Pat, name: &Ident, to: &Ident) -> Option<TokenStream> {
     Some(match pattern {
@@ -61,7 +66,7 @@ pub(crate) fn only(pattern: &Pat, name: &Ident, to: &Ident) -> Option<TokenStrea
 }
 
 fn only_if_bound(pattern: &Pat, name: &Ident) -> Option<()> {
-    names(pattern).iter().any(|bound| bound.unraw() == name.unraw()).then_some(())
+    binds(pattern, name).then_some(())
 }
 
 /// The elements, each reduced to the name, to `..`, or to `_`.

@@ -3,15 +3,17 @@
 
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident};
-use syn::{Attribute, Pat, PatType, Path, ReturnType, Type, Visibility, ext::IdentExt as _};
+use syn::{Attribute, PatType, Path, ReturnType, Type, Visibility, ext::IdentExt as _};
 
 use crate::{
-    args::{Args, ScopeArg, Setting},
+    args::{Args, Setting},
     checks,
-    errors::{Errors, instead},
+    errors::Errors,
     handler::Handler,
+    kind::Kind,
     parameters::{Parameters, lent, typed},
-    patterns, types,
+    reading::{self, Reading},
+    types,
 };
 
 /// All that the expansion needs, decided.
@@ -29,23 +31,29 @@ pub(crate) struct Plan<'p> {
     pub(crate) on: &'static str,
     /// The parameters in the user's order.
     pub(crate) parameters: Vec<Parameter<'p>>,
-    pub(crate) scope: Scope,
+    pub(crate) scope: Reading,
+    pub(crate) key: Key,
     pub(crate) returns: Returns<'p>,
     pub(crate) debug_copy: Option<DebugCopy<'p>>,
 }
 
 pub(crate) enum Parameter<'p> {
     Lent,
-    Extractor { ty: &'p Type, name: Ident },
+    /// An extractor; of a consumer, whatever it is called with.
+    Given {
+        ty: &'p Type,
+        name: Ident,
+    },
 }
 
-/// The way from the extracted arguments to the scope.
-pub(crate) struct Scope {
-    /// For each extractor, its part of the pattern.
-    pub(crate) patterns: Vec<Option<TokenStream>>,
-    pub(crate) binding: Ident,
-    /// The name as the user's parameter binds it.
-    pub(crate) name: Ident,
+/// Where the key is, which is also what the function is.
+pub(crate) enum Key {
+    /// In the header of a request.
+    Header,
+    /// In the event that a handler is sent.
+    Event(Reading),
+    /// In the message that a consumer is called with.
+    Message { id: Reading, payload: Option<Reading> },
 }
 
 /// What the handler returns, and whether the type can be named again.
@@ -66,20 +74,38 @@ pub(crate) struct DebugCopy<'p> {
 /// The plan, or `None` where `errors` says why not.
 pub(crate) fn plan<'p>(args: &'p Args, handler: &'p Handler, errors: &mut Errors) -> Option<Plan<'p>> {
     let parameters = Parameters::of(args, handler);
+    let kind = args.kind_of(handler);
+    checks::options_of_this_kind(args, kind, errors);
     checks::one_lent(handler, &parameters, errors);
     checks::something_lent(handler, &parameters, errors);
     checks::connection_served(&parameters, errors);
     checks::no_attempt_with_database(&parameters, errors);
     checks::no_transaction_with_external(&parameters, errors);
-    checks::no_values(&parameters, errors);
-    checks::at_most_sixteen(&parameters, errors);
-    checks::body_last(&parameters, errors);
+    match kind {
+        Some(Kind::Requests | Kind::Events) => {
+            checks::no_values(&parameters, errors);
+            checks::at_most_sixteen(&parameters, errors);
+            checks::body_last(&parameters, errors);
+        }
+        Some(Kind::Messages) => {
+            checks::nothing_of_axum(handler, &parameters, errors);
+            checks::value_can_be_stored(handler, errors);
+        }
+        None => {}
+    }
     checks::no_pool(args, &parameters, errors);
     checks::options_of_external(args, errors);
     checks::server_error_fits(args, errors);
     checks::retention_long_enough(args, errors);
     checks::name_can_be_stored(args, handler, errors);
-    let scope = args.scope.as_ref().and_then(|wanted| scope(wanted, &parameters, errors));
+    let scope = args.scope.as_ref().and_then(|wanted| reading::scope(wanted, &parameters, errors));
+    let key = args.key.as_ref().map(|wanted| reading::expression("key", wanted, &parameters, errors));
+    let payload = args.payload.as_ref().map(|wanted| reading::expression("payload", wanted, &parameters, errors));
+    let key = match (kind?, key) {
+        (Kind::Requests, _) => Key::Header,
+        (Kind::Events, key) => Key::Event(key??),
+        (Kind::Messages, key) => Key::Message { id: key??, payload: payload.flatten() },
+    };
 
     let lent = parameters.lent.first()?;
     Some(Plan {
@@ -95,6 +121,7 @@ pub(crate) fn plan<'p>(args: &'p Args, handler: &'p Handler, errors: &mut Errors
         on: parameters.effects.on(),
         parameters: in_order(handler),
         scope: scope?,
+        key,
         returns: returns(&handler.sig.output),
         debug_copy: debug_copy(handler, &parameters.extractors),
     })
@@ -110,45 +137,9 @@ fn in_order(handler: &Handler) -> Vec<Parameter<'_>> {
         .enumerate()
         .map(|(index, typed)| match lent(typed) {
             Some(_) => Parameter::Lent,
-            None => Parameter::Extractor { ty: &typed.ty, name: name(index) },
+            None => Parameter::Given { ty: &typed.ty, name: name(index) },
         })
         .collect()
-}
-
-/// Finds the parameter that `scope` names.
-fn scope(wanted: &ScopeArg, parameters: &Parameters<'_>, errors: &mut Errors) -> Option<Scope> {
-    let extractors = &parameters.extractors;
-    let name = &wanted.parameter;
-    let binds = |typed: &PatType| patterns::names(&typed.pat).iter().any(|bound| bound.unraw() == name.unraw());
-    if parameters.lent.iter().any(|lent| binds(lent.parameter)) {
-        let lent = parameters.effects.lent();
-        errors.on(name, format!("`{name}` is the {lent}: `scope` names the parameter that identifies the caller"));
-        return None;
-    }
-    let Some(owner) = extractors.iter().find(|typed| binds(typed)) else {
-        let names: Vec<_> =
-            extractors.iter().flat_map(|typed| patterns::names(&typed.pat)).map(|name| name.to_string()).collect();
-        let instead = match names.as_slice() {
-            [] => ": add the parameter that identifies the caller".to_owned(),
-            names => instead(&name.to_string(), "parameters", names),
-        };
-        errors.on(name, format!("no parameter is called `{name}`{instead}"));
-        return None;
-    };
-    let binding = Ident::new("whose", Span::mixed_site().located_at(scope_caret(owner)));
-    let patterns = extractors.iter().map(|typed| patterns::only(&typed.pat, name, &binding)).collect();
-    let bound = patterns::names(&owner.pat).into_iter().find(|bound| bound.unraw() == name.unraw());
-    Some(Scope { patterns, binding, name: bound.unwrap_or_else(|| name.clone()) })
-}
-
-/// The type that has to be a `Scope`, as far as the tokens tell: `Account` in `Extension(account): Extension<Account>`.
-fn scope_caret(owner: &PatType) -> Span {
-    match &*owner.pat {
-        Pat::TupleStruct(parts) if parts.elems.len() == 1 => {
-            types::caret(types::argument(&owner.ty).unwrap_or(&owner.ty))
-        }
-        _ => types::caret(&owner.ty),
-    }
 }
 
 fn returns(output: &ReturnType) -> Returns<'_> {

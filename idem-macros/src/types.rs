@@ -74,6 +74,22 @@ pub(crate) fn body_extractor(ty: &Type) -> Option<&Ident> {
     BODIES.iter().any(|name| segment.ident == name).then_some(&segment.ident)
 }
 
+/// The word by which the type is an answer of a handler's, wherever in `ty` it stands.
+pub(crate) fn answer(ty: &Type) -> Option<Ident> {
+    const ANSWERS: &[&str] = &["Html", "IntoResponse", "Redirect", "Response", "StatusCode"];
+    find(ty.to_token_stream(), &|ident| ANSWERS.iter().any(|name| ident == name))
+}
+
+/// Whether the type is called `Result`, and can be named again.
+pub(crate) fn is_result(ty: &Type) -> bool {
+    impl_trait(ty).is_none() && last(ty).is_some_and(|segment| segment.ident == "Result")
+}
+
+/// The name of an extractor that is axum's for sure.
+pub(crate) fn of_axum(ty: &Type) -> Option<&Ident> {
+    last(ty).map(|segment| &segment.ident).filter(|name| *name == "State" || *name == "Extension")
+}
+
 /// The name of a pool, wherever in `ty` it stands.
 pub(crate) fn pool(ty: &Type) -> Option<Ident> {
     find(ty.to_token_stream(), &|ident| POOLS.iter().any(|name| ident == name))

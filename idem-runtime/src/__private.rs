@@ -1,7 +1,7 @@
 //! All that an expansion of `#[idempotent]` may name, and nothing else.
 //! Not for people: it changes in any release.
 
-pub use std::time::Duration;
+pub use std::{result::Result, time::Duration};
 
 pub use axum::response::Response;
 
@@ -9,8 +9,8 @@ pub use crate::{
     __documented as documented, Idempotency, NotDone, Once,
     attempts::Attempts,
     call::{Call, EventId, Via, event_id, scope_of},
-    connection::{HoldsIdempotency, OnAttempt, OnDatabase, holds, never},
-    once::{Message, Returned, Unclaimed, message},
+    connection::{HoldsIdempotency, IdempotencyOn, OnAttempt, OnDatabase, holds, never},
+    once::{Came, ElseNoResult, Form, Message, Payload, Returned, Unclaimed, form, message, payload_of},
     openapi::{Declared, Unnamed, declared},
     outcome::{ByError, ByNothing, Cause, Outcome, Panicked, Probe, caught, outcome},
     policy::{

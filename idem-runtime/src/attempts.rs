@@ -12,7 +12,7 @@ use crate::{
     digest::Digest,
     effects::{Asked, Effects},
     engine::Refusal,
-    fingerprint::Comparison,
+    fingerprint::{Comparison, Print},
     key::{Key, KeyError},
     observe::{Answer, answered},
     policy::{Handler, InProgress, KeyPresence, Policy, ScopeRule},
@@ -111,11 +111,16 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
                 Some(Digest::of("event", [self.scope()?.as_bytes(), self.handler.operation.as_bytes(), id]))
             }
         };
-        let subject = self.request.subject();
+        let (fingerprint, bytes) = if self.by_id_alone() {
+            (Print::of_nothing(), Print::of_nothing())
+        } else {
+            let subject = self.request.subject();
+            (subject.print(self.policy.fingerprint), subject.bytes())
+        };
         Ok(id.map(|id| Wanted {
             id,
-            fingerprint: subject.print(self.policy.fingerprint),
-            bytes: subject.bytes(),
+            fingerprint,
+            bytes,
             operation: self.handler.operation,
             retention: self.policy.retention,
         }))
@@ -176,7 +181,16 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         }
     }
 
+    /// Whether equal keys are equal requests: of events, unless their handler says what else counts. Senders change what is
+    /// around an id at every delivery.
+    fn by_id_alone(&self) -> bool {
+        matches!(self.key, KeySource::Event(_)) && !self.handler.compares()
+    }
+
     fn compared(&self, wanted: Option<&Wanted>, stored: &[u8]) -> Comparison {
+        if self.by_id_alone() {
+            return Comparison::Same;
+        }
         wanted.map_or(Comparison::Unknown, |wanted| {
             self.request.subject().compare(wanted.fingerprint, stored, self.policy.fingerprint)
         })

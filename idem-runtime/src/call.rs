@@ -112,6 +112,12 @@ pub fn event_id<I: MessageId + ?Sized>(id: &I) -> EventId {
     EventId(id.message_id().filter(|id| !id.is_empty()).map(Cow::into_owned))
 }
 
+impl MessageId for EventId {
+    fn message_id(&self) -> Option<Cow<'_, [u8]>> {
+        self.0.as_deref().map(Cow::Borrowed)
+    }
+}
+
 impl<Db: Backend, T> Extracted<Db, T> {
     pub(crate) fn subject(&self) -> Subject<'_> {
         let original = self.parts.extensions.get::<OriginalUri>();

@@ -48,6 +48,9 @@ impl<Db: Backend> OnAttempt for Attempt<Db> {
     type Effects = External<Db>;
 }
 
+/// The `Idempotency` of a consumer that takes this connection.
+pub type IdempotencyOn<C> = Idempotency<<<C as OnDatabase>::Effects as Effects>::Db>;
+
 /// The connection types of a database, which a transaction dereferences to.
 macro_rules! connections {
     ($($feature:literal: $Connection:ident, $Db:ident;)*) => {$(

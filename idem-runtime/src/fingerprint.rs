@@ -35,6 +35,11 @@ impl Print {
         Self { rule: Rule::Message, digest: Digest::of("fingerprint message", [payload]) }
     }
 
+    /// Of what is told apart by its id alone.
+    pub(crate) fn of_nothing() -> Self {
+        Self::of_message(&[])
+    }
+
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         [&[self.rule as u8], self.digest.as_bytes()].concat()
     }
@@ -76,7 +81,9 @@ impl Subject<'_> {
             (Some(Rule::Bytes), _) => self.bytes(),
             (Some(Rule::Json), _) => self.json(),
             (Some(Rule::Declared), policy::Fingerprint::Declared(declared)) => self.declared(declared),
-            (Some(Rule::Declared | Rule::Message) | None, _) => return Comparison::Unknown,
+            // Made when nothing counted.
+            (Some(Rule::Message), _) => Print::of_nothing(),
+            (Some(Rule::Declared) | None, _) => return Comparison::Unknown,
         };
         if print.digest.as_bytes() == digest { Comparison::Same } else { Comparison::Other }
     }

@@ -6,6 +6,9 @@
 //! an example of each option. A handler that calls another system takes its attempt instead: [`choosing_effects`] tells
 //! when, and how a crash is recovered.
 //!
+//! The guide, in the repository's folder `guide`, tells why, and what to do in production: what is stored, pruning,
+//! consumers, webhooks, clients, tests, what to watch, and how to move from a hand-written table.
+//!
 //! ```
 //! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/options_prelude.in"));
 //! use axum::{Router, extract::FromRef, routing::post};

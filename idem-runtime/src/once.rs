@@ -10,6 +10,7 @@ use sqlx::Transaction;
 use crate::{
     Idempotency,
     backend::{Backend, Wanted},
+    call::EventId,
     digest::Digest,
     engine::{self, Refusal, Unsettled, Writes},
     fingerprint::Print,
@@ -163,10 +164,10 @@ impl<Db: Backend> Consumer<'_, Db> {
     ) -> Result<Once<T>, NotDone<E>> {
         let mut message = match self.claim(source.scope_id(), &id).await {
             Ok(message) => message,
-            Err(unclaimed) => return unclaimed.said(),
+            Err(unclaimed) => return unclaimed.said(form()),
         };
         let result = caught(async { effect(message.lent()).await }).await;
-        message.settle(result).await
+        message.settle(form(), result).await
     }
 
     /// Claims the message.
@@ -192,7 +193,20 @@ impl<Db: Backend> Consumer<'_, Db> {
     }
 }
 
-/// Claims a message for a function with the attribute.
+/// What tells a message from others under its id, where the attribute says so.
+pub struct Payload(Option<Print>);
+
+impl Payload {
+    /// It does not.
+    pub const NONE: Self = Self(None);
+}
+
+/// What the attribute's `payload` gives. A function for the sake of its error, as `event_id` is.
+pub fn payload_of<P: AsRef<[u8]> + ?Sized>(payload: &P) -> Payload {
+    Payload(Some(Print::of_message(payload.as_ref())))
+}
+
+/// Claims a message for a function with the attribute. Of the arguments nothing is borrowed: they need not be `Sync`.
 ///
 /// # Errors
 /// Why it does not run.
@@ -200,32 +214,94 @@ pub async fn message<Db: Backend>(
     idempotency: &Idempotency<Db>,
     handler: &'static Handler,
     source: ScopeId,
-    id: &(impl MessageId + ?Sized),
-    payload: Option<&[u8]>,
+    id: EventId,
+    Payload(payload): Payload,
 ) -> Result<Message<Db>, Unclaimed> {
     let policy = idempotency.app.policy.over(handler);
     let (retention, isolation) = (policy.retention, policy.isolation);
-    let payload = payload.map(Print::of_message);
-    Consumer { idempotency, operation: handler.operation, retention, isolation, payload }.claim(source, id).await
+    Consumer { idempotency, operation: handler.operation, retention, isolation, payload }.claim(source, &id).await
 }
 
 /// What a consumer's function returns, taken apart.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say whether the effect failed",
     label = "not a `Result`",
-    note = "a function that runs once for each message returns `Result<T, E>`, `T` serialisable: an `Err` rolls back"
+    note = "a function that runs once for each message returns `Result<T, E>`, `T` serialisable: an `Err` rolls back",
+    note = "an axum handler of events says so: `#[idempotent(webhook, scope = provider, key = event.id)]`"
 )]
 pub trait Returned {
     /// What is stored.
-    type Value: Serialize + DeserializeOwned;
+    type Value;
     /// What rolls back.
     type Error;
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Serialize + DeserializeOwned, E> Returned for Result<T, E> {
+impl<T, E> Returned for Result<T, E> {
     type Value = T;
     type Error = E;
+}
+
+/// What a consumer's function came to, as a `Result`: `Came(result).result()`.
+///
+/// Method look-up takes the inherent method for a `Result`. Everything else is an error already, by [`Returned`] in the
+/// signature; [`ElseNoResult`] keeps it from being a second one.
+pub struct Came<R>(pub Result<R, Panicked>);
+
+impl<T, E> Came<Result<T, E>> {
+    /// As it is.
+    ///
+    /// # Errors
+    /// The function's panic.
+    pub fn result(self) -> Result<Result<T, E>, Panicked> {
+        self.0
+    }
+}
+
+/// See [`Came`].
+pub trait ElseNoResult {
+    /// Never called.
+    ///
+    /// # Errors
+    /// Always.
+    fn result<T, E>(self) -> Result<Result<T, E>, Panicked>;
+}
+
+impl<R> ElseNoResult for Came<R> {
+    fn result<T, E>(self) -> Result<Result<T, E>, Panicked> {
+        Err(Panicked)
+    }
+}
+
+/// A value that can be stored, and read back.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is the value of a consumer, and cannot be stored",
+    label = "not serialisable, or not without borrowing",
+    note = "derive `Serialize` and `Deserialize` of serde for it, or return `Result<(), E>`: a duplicate is told the stored value"
+)]
+pub trait Storable: Serialize + DeserializeOwned {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + DeserializeOwned> Storable for T {}
+
+/// How a value is stored and read back. Looked up in one place, so that a type for which it is missing is one error.
+pub struct Form<T> {
+    write: fn(&T) -> serde_json::Result<Vec<u8>>,
+    read: fn(&[u8]) -> serde_json::Result<T>,
+}
+
+impl<T> Clone for Form<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Form<T> {}
+
+/// By serde, as JSON.
+#[must_use]
+pub fn form<T: Storable>() -> Form<T> {
+    Form { write: |value| serde_json::to_vec(value), read: |json| serde_json::from_slice(json) }
 }
 
 /// A claimed message. Dropped, it rolls back.
@@ -269,10 +345,10 @@ impl Unclaimed {
     ///
     /// # Errors
     /// [`NotDone`], unless the effect has run before.
-    pub fn said<T: DeserializeOwned, E>(self) -> Result<Once<T>, NotDone<E>> {
+    pub fn said<T, E>(self, form: Form<T>) -> Result<Once<T>, NotDone<E>> {
         let (answer, said) = match self.why {
             Why::Done(record) => match record.value() {
-                Some(value) => (Answer::Replayed, value.map(Once::AlreadyDone).map_err(NotDone::Value)),
+                Some(json) => (Answer::Replayed, (form.read)(json).map(Once::AlreadyDone).map_err(NotDone::Value)),
                 None => (Answer::Problem(Code::RecordUnreadable), Err(NotDone::Store(Code::RecordUnreadable))),
             },
             Why::InProgress => (Answer::Problem(Code::InProgress), Err(NotDone::InProgress)),
@@ -295,14 +371,18 @@ impl<Db: Backend> Message<Db> {
     ///
     /// # Errors
     /// [`NotDone`], unless it is committed.
-    pub async fn settle<T: Serialize, E>(self, result: Result<Result<T, E>, Panicked>) -> Result<Once<T>, NotDone<E>> {
+    pub async fn settle<T, E>(
+        self,
+        form: Form<T>,
+        result: Result<Result<T, E>, Panicked>,
+    ) -> Result<Once<T>, NotDone<E>> {
         let Self { claim, operation, since } = self;
         let value = match result {
             Ok(Ok(value)) => value,
             Ok(Err(error)) => return freed(claim, operation, since, NotDone::Failed(error)).await,
             Err(Panicked) => return freed(claim, operation, since, NotDone::Panicked).await,
         };
-        let record = match serde_json::to_vec(&value) {
+        let record = match (form.write)(&value) {
             Ok(json) => Record::of_value(claim.fingerprint(), json),
             Err(error) => return freed(claim, operation, since, NotDone::Value(error)).await,
         };

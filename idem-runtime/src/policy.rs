@@ -237,10 +237,7 @@ impl Handler {
     /// frees the key; and senders change what is around an id at every delivery, so that counts for nothing.
     #[must_use]
     pub const fn of_events(operation: &'static str) -> Self {
-        Self::new(operation, ScopeRule::Account)
-            .on_server_error(OnServerError::Release)
-            .fingerprint(Fingerprint::Declared(nothing))
-            .replay(Replay::Status)
+        Self::new(operation, ScopeRule::Account).on_server_error(OnServerError::Release).replay(Replay::Status)
     }
 
     /// Sets `lease`, which the attribute has checked to lie between one millisecond and [`Lease::MAX`].
@@ -257,6 +254,11 @@ impl Handler {
         self
     }
 
+    /// Whether it says what makes two requests under one key the same.
+    pub(crate) fn compares(&self) -> bool {
+        self.fingerprint.is_some()
+    }
+
     pub(crate) fn stores_request(&self) -> bool {
         self.request == StoreRequest::Yes
     }
@@ -267,11 +269,6 @@ impl Handler {
         self.retention = Some(Retention { seconds });
         self
     }
-}
-
-/// The fingerprint of an event.
-fn nothing(_: &Parts, _: &Bytes) -> Vec<u8> {
-    Vec::new()
 }
 
 /// Every choice, made. The builder holds the application's; `over` gives one handler's.

@@ -5,7 +5,6 @@ use std::{fmt, str::FromStr};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use serde::de::DeserializeOwned;
 
 use crate::{digest::Digest, policy::SetCookie};
 
@@ -93,8 +92,8 @@ impl Record {
     }
 
     /// Reads such a value back; `None` if it is none.
-    pub(crate) fn value<T: DeserializeOwned>(&self) -> Option<serde_json::Result<T>> {
-        (self.format == VALUE).then(|| serde_json::from_slice(&self.body))
+    pub(crate) fn value(&self) -> Option<&[u8]> {
+        (self.format == VALUE).then_some(&*self.body)
     }
 
     /// Reads the response back.

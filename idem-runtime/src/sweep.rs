@@ -2,6 +2,7 @@
 //! Every record is taken by one node with a lease of its own, so that a node that dies harms none.
 
 use std::{
+    collections::VecDeque,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -25,6 +26,10 @@ use crate::{
     recovery::{Recovery, Swept},
 };
 
+/// How many reconcilers are asked at once: one that hangs keeps the others from nothing. (On SQLite, if it hangs with its
+/// transaction open, it keeps them from writing, as it keeps every handler.)
+const AT_ONCE: usize = 8;
+
 /// The part of an error's text that is kept.
 const LONGEST_ERROR: usize = 500;
 
@@ -40,7 +45,7 @@ impl<Db: Backend> Recovery<Db> {
         let Survey { due, unattended, exhausted } = survey;
         let swept = Arc::new(Mutex::new(Swept { unattended, exhausted, ..Swept::default() }));
         // Tasks of their own: a sweep that is dropped breaks off no statement, and `drain` waits for them.
-        let workers = (0..Db::ASKED_AT_ONCE).zip(0..due).map(|(first, _)| {
+        let workers = (0..AT_ONCE).zip(0..due).map(|(first, _)| {
             let (recovery, stopped, swept) = (self.clone(), stopped.clone(), Arc::clone(&swept));
             let worker = Worker { recovery, first, began, stopped, swept };
             self.idempotency.app.tasks.spawn(worker.run())
@@ -169,20 +174,21 @@ struct Worker<Db: Backend> {
 
 impl<Db: Backend> Worker<Db> {
     async fn run(self) -> Result<(), Error> {
-        let operations = self.recovery.reconcilers.keys();
-        let count = operations.len();
-        for operation in operations.cycle().skip(self.first).take(count) {
-            while let Some((taken, attempt)) = self.take(operation).await? {
-                let told = self.recovery.decide(taken, attempt).await;
-                let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
-                let count = match told {
-                    Told::Completed => &mut swept.completed,
-                    Told::Freed => &mut swept.freed,
-                    Told::Unknown => &mut swept.unknown,
-                    Told::Failed => &mut swept.failed,
-                };
-                *count += 1;
-            }
+        // One record of each operation in turn: an operation whose reconciler is slow does not keep the others waiting.
+        let mut operations: VecDeque<_> = self.recovery.reconcilers.keys().collect();
+        operations.rotate_left(self.first % operations.len().max(1));
+        while let Some(operation) = operations.pop_front() {
+            let Some((taken, attempt)) = self.take(operation).await? else { continue };
+            operations.push_back(operation);
+            let told = self.recovery.decide(taken, attempt).await;
+            let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = match told {
+                Told::Completed => &mut swept.completed,
+                Told::Freed => &mut swept.freed,
+                Told::Unknown => &mut swept.unknown,
+                Told::Failed => &mut swept.failed,
+            };
+            *count += 1;
         }
         Ok(())
     }

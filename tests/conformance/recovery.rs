@@ -324,8 +324,13 @@ async fn a_reconciler_that_errs_panics_or_hangs_harms_no_other_record() {
     impl Reconciler<Db> for Moody {
         async fn reconcile(&self, _: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
             let key = attempt.key("charge").to_string();
+            let called = self.0.network.calls().iter().position(|call| *call == key);
+            // On SQLite a transaction that hangs keeps every other from writing.
+            if called == Some(2) && !super::ABORTS {
+                std::future::pending::<()>().await;
+            }
             write(attempt.transaction().await?, &Account("alice".to_owned())).await;
-            match self.0.network.calls().iter().position(|call| *call == key) {
+            match called {
                 Some(0) => Err("no".into()),
                 Some(1) => panic!("on purpose"),
                 Some(2) => std::future::pending().await,

@@ -64,6 +64,32 @@ async fn dyn_names(State(app): State<App>, gen: Account, r#async: &mut PgConnect
     gen.id.to_string()
 }
 
+/// A consumer, with patterns and a word of edition 2024.
+#[idempotent(scope = gen, key = id)]
+async fn consumer(
+    gen: &Account,
+    (ref id, mut number): (String, i64),
+    tx: &mut Transaction<'_, Postgres>,
+) -> Result<i64, sqlx::Error> {
+    number += 1;
+    sqlx::query("SELECT $1, $2").bind(gen.id).bind(id).execute(&mut **tx).await?;
+    Ok(number)
+}
+
+/// What it comes to, on another thread.
+pub fn deliver(app: App, account: Account) -> impl std::future::Future<Output = Option<i64>> + Send {
+    async move {
+        let told = consumer(&app.postgres, &account, ("1".to_owned(), 1)).await;
+        told.ok().map(idem_runtime::Once::into_value)
+    }
+}
+
+#[idempotent(webhook, scope = account, key = id)]
+async fn event(account: Account, tx: &mut PgConnection, Json(id): Json<String>) -> StatusCode {
+    let _ = (tx, account);
+    StatusCode::OK
+}
+
 /// Every handler at a route, so that the state is inferred.
 pub fn routes() -> Router<App> {
     Router::new()
@@ -72,4 +98,5 @@ pub fn routes() -> Router<App> {
         .route("/3", post(opaque_in_a_result))
         .route("/4", post(patterns))
         .route("/5", post(dyn_names))
+        .route("/6", post(event))
 }

@@ -126,6 +126,50 @@ pub async fn r#match(tx: &mut PgConnection, _: HeaderMap, r#type: Account, _unus
     return StatusCode::CREATED;
 }
 
+/// A message.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Message {
+    /// Its id.
+    pub id: String,
+    /// What it says.
+    pub body: Vec<u8>,
+}
+
+/// Once for each message.
+///
+/// # Errors
+/// Whatever the database says.
+#[idempotent(scope = account, key = message.id, payload = message.body, retention = "14d")]
+pub async fn consume(tx: &mut PgConnection, account: &Account, message: Message) -> Result<u64, Error> {
+    return query("SELECT $1, $2").bind(account.id).bind(message.body).execute(tx).await.map(|done| {
+        return done.rows_affected();
+    });
+}
+
+/// The same, taken apart.
+///
+/// # Errors
+/// Never.
+#[idempotent(scope = account, key = id)]
+pub async fn consume_parts(
+    tx: &mut Transaction<'_, Sqlite>,
+    account: Account,
+    Message { id, mut body }: Message,
+    _unused: &str,
+) -> Result<Vec<u8>, Error> {
+    body.extend(id.as_bytes());
+    drop::<Result<_, Error>>(query("SELECT $1").bind(account.id).execute(&mut **tx).await);
+    return Ok(body);
+}
+
+/// Once for each event.
+#[idempotent(webhook, scope = account, key = event.id, replay = whole)]
+pub async fn receive(tx: &mut PgConnection, account: Account, Extension(event): Extension<Message>) -> StatusCode {
+    drop::<Result<_, Error>>(query("SELECT $1, $2").bind(account.id).bind(event.body).execute(tx).await);
+    return StatusCode::ACCEPTED;
+}
+
 /// Used by its module only.
 pub mod private {
     use super::{Account, Error, PgConnection, StatusCode, idempotent, query};

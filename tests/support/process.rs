@@ -45,6 +45,18 @@ pub fn charges_command(program: &str) -> Command {
     command(BUILT.get_or_init(|| build("example-charges")), program)
 }
 
+/// The command of the example `consumer`.
+pub fn consumer_command() -> Command {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    command(BUILT.get_or_init(|| build("example-consumer")), "example-consumer")
+}
+
+/// The command of the example `webhooks`.
+pub fn webhooks_command() -> Command {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    command(BUILT.get_or_init(|| build("example-webhooks")), "example-webhooks")
+}
+
 fn command(folder: &Path, program: &str) -> Command {
     let mut command = Command::new(folder.join(format!("{program}{}", env::consts::EXE_SUFFIX)));
     command.env_remove("LISTEN").env_remove("DATABASE_URL");

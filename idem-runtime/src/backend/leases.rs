@@ -119,10 +119,6 @@ pub struct Survey {
 
 /// The leases of a database. Each but `take` is one statement, which commits by itself unless it is in a transaction.
 pub trait Leases: Database + Sized {
-    /// How many reconcilers one node asks at once.
-    #[doc(hidden)]
-    const ASKED_AT_ONCE: usize;
-
     /// Takes the key for an attempt and commits that, or tells who has it; `Nothing` where only a look from inside a
     /// transaction can tell. May be sent again if its answer was lost: an attempt meets its own record as claimed.
     #[doc(hidden)]

@@ -47,3 +47,26 @@ impl<S: Sync> FromRequestParts<S> for Account {
 }
 
 pub type Routes = Router<App>;
+
+#[derive(Clone)]
+pub struct Message {
+    pub id: String,
+    pub part: u64,
+    pub body: Vec<u8>,
+    pub sent: std::time::SystemTime,
+}
+
+impl Message {
+    pub fn into_id(self) -> String {
+        self.id
+    }
+}
+
+pub type Event = Message;
+
+impl<S: Sync> FromRequestParts<S> for Message {
+    type Rejection = StatusCode;
+    async fn from_request_parts(_: &mut Parts, _: &S) -> Result<Self, StatusCode> {
+        Err(StatusCode::UNAUTHORIZED)
+    }
+}

@@ -142,9 +142,6 @@ pub(super) fn mark(holder: &Holder) -> String {
 }
 
 impl Leases for Postgres {
-    /// One that hangs keeps the others from nothing.
-    const ASKED_AT_ONCE: usize = 8;
-
     async fn lease(connection: &mut PgConnection, wish: &ToLease) -> Result<Look<()>, sqlx::Error> {
         let Locks { key, requests: [bytes, fingerprint] } = Locks::of(&wish.wanted);
         let leased = alone!(

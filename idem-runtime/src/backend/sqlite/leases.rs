@@ -103,9 +103,6 @@ const STALLED: &str = concat!(
 );
 
 impl Leases for Sqlite {
-    /// There is one writer: a reconciler that hangs in its transaction would use up the time of those asked beside it.
-    const ASKED_AT_ONCE: usize = 1;
-
     async fn lease(connection: &mut SqliteConnection, wish: &ToLease) -> Result<Look<()>, sqlx::Error> {
         let leased = sqlx::query(LEASE)
             .bind(wish.wanted.id.as_bytes())
