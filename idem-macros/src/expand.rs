@@ -2,8 +2,8 @@
 //! Straight-line code whose size grows with the parameters; all that can be a function is one, in `__private`.
 
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
-use quote::{ToTokens as _, quote, quote_spanned};
-use syn::{Path, Type, spanned::Spanned as _};
+use quote::{ToTokens as _, format_ident, quote, quote_spanned};
+use syn::{Path, Type, ext::IdentExt as _, spanned::Spanned as _};
 
 use crate::{
     args::{Setting, Value},
@@ -21,14 +21,18 @@ pub(crate) fn expand(when: &TokenStream, plan: &Plan<'_>) -> TokenStream {
         Key::Event(id) => handler(&root, plan, Some(id)),
         Key::Message { id, payload } => consumer(&root, plan, id, payload.as_ref()),
     };
+    let documented = match &plan.key {
+        Key::Header | Key::Event(_) => documented(&root, when, plan),
+        Key::Message { .. } => TokenStream::new(),
+    };
     let mut body = Group::new(Delimiter::Brace, quote!(#inner #run));
     body.set_span(plan.body.span());
-    quote!(#when #(#outer)* #vis #signature #body)
+    quote!(#when #(#outer)* #vis #signature #body #documented)
 }
 
 /// The handler that axum gets.
 fn handler(root: &TokenStream, plan: &Plan<'_>, event: Option<&Reading>) -> (TokenStream, TokenStream) {
-    let (parameter, name, debug_copy) = (parameter(plan), &plan.handler.sig.ident, debug_copy(root, plan));
+    let (parameter, name, debug_copy) = (parameter(root, plan), &plan.handler.sig.ident, debug_copy(root, plan));
     // With the user's own first and last token it is the user's item: if no route uses it, rustc says so.
     let (asynchronous, function) = (plan.handler.sig.asyncness, plan.handler.sig.fn_token);
     let signature = quote_spanned! {Span::mixed_site()=>
@@ -36,7 +40,7 @@ fn handler(root: &TokenStream, plan: &Plan<'_>, event: Option<&Reading>) -> (Tok
     };
     let arguments = quote_spanned!(Span::mixed_site()=> call.arguments());
     let scope = read(root, "scope_of", &plan.scope, &arguments);
-    let (declared, attempts) = (declared(root, plan), attempts(root, plan));
+    let (declared, attempts) = (declared(root, plan, Function::Named), attempts(root, plan));
     let begin = match event {
         None => quote_spanned!(Span::mixed_site()=> call.begin(const { &#declared }, scope)),
         Some(id) => {
@@ -54,6 +58,16 @@ fn handler(root: &TokenStream, plan: &Plan<'_>, event: Option<&Reading>) -> (Tok
         #attempts
     };
     (signature, run)
+}
+
+/// What an `utoipa::path` beside us is told, if idem-runtime has that feature; else nothing. Does not name the handler,
+/// which may be one that nobody is to use, or that nobody uses.
+fn documented(root: &TokenStream, when: &TokenStream, plan: &Plan<'_>) -> TokenStream {
+    let name = plan.handler.sig.ident.unraw();
+    let path = format_ident!("__path_{name}", span = Span::mixed_site());
+    let fallback = format_ident!("_documented_{name}", span = Span::mixed_site());
+    let declared = declared(root, plan, Function::Unnamed);
+    quote_spanned!(Span::mixed_site()=> #when #root::documented! { #path #fallback #declared.choices() })
 }
 
 /// The function that the user's own code calls for each message: the `Idempotency` first, then all but the transaction.
@@ -83,7 +97,7 @@ fn consumer(
         None => quote_spanned!(Span::mixed_site()=> #root::Payload::NONE),
         Some(payload) => read(root, "payload_of", payload, &borrowed),
     };
-    let declared = declared(root, plan);
+    let declared = declared(root, plan, Function::Named);
     let arguments = arguments(plan, &quote_spanned!(Span::mixed_site()=> claimed.lent()));
     let run = quote_spanned! {Span::mixed_site()=>
         let source = #source;
@@ -154,10 +168,22 @@ fn arguments(plan: &Plan<'_>, lent: &TokenStream) -> Vec<TokenStream> {
 }
 
 /// The one parameter of the handler that axum gets.
-fn parameter(plan: &Plan<'_>) -> TokenStream {
+fn parameter(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
+    let described = described(root, plan);
     let (caret, root) = at_lent(plan);
     let (effects, types) = (effects(plan), given(plan).map(|(ty, _)| ty));
-    quote_spanned!(caret=> call: #root::Call<#effects, (#(#types,)*)>)
+    quote_spanned!(caret=> call: #root::Call<#effects, (#(#types,)*), #described>)
+}
+
+/// What a document says of the handler, in its type, where any document finds it.
+fn described(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
+    let returned = match plan.returns {
+        Returns::Nothing => quote!(()),
+        Returns::Named(ty) if types::outlives(ty) => ty.to_token_stream(),
+        Returns::Named(_) | Returns::Opaque(_) => quote_spanned!(Span::mixed_site()=> #root::Unnamed),
+    };
+    let declared = declared(root, plan, Function::Unnamed);
+    quote_spanned!(Span::mixed_site()=> #root::Declared<#returned, { #declared.choices() }>)
 }
 
 /// The effects, and with them the database, of what the handler is lent.
@@ -267,8 +293,16 @@ fn outcome(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
     }
 }
 
+/// How a constant has the function of `fingerprint = path`.
+#[derive(Clone, Copy)]
+enum Function {
+    Named,
+    /// As one of ours, so that a mistake in the path is reported once.
+    Unnamed,
+}
+
 /// What the attribute says, as a constant.
-fn declared(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
+fn declared(root: &TokenStream, plan: &Plan<'_>, function: Function) -> TokenStream {
     let operation = &plan.operation;
     let new = if let Key::Event(_) = plan.key {
         quote_spanned!(Span::mixed_site()=> #root::Handler::of_events(#operation))
@@ -281,13 +315,13 @@ fn declared(root: &TokenStream, plan: &Plan<'_>) -> TokenStream {
         let seconds = Literal::u64_unsuffixed(seconds);
         quote_spanned!(Span::mixed_site()=> .retention(#seconds))
     });
-    let settings = plan.settings.iter().map(|setting| set(root, setting));
+    let settings = plan.settings.iter().map(|setting| set(root, setting, function));
     quote_spanned! {Span::mixed_site()=>
         #new #retention #(#settings)*
     }
 }
 
-fn set(root: &TokenStream, setting: &Setting) -> TokenStream {
+fn set(root: &TokenStream, setting: &Setting, function: Function) -> TokenStream {
     let option = Ident::new(setting.option, Span::mixed_site());
     let value = match &setting.value {
         Value::Variant { of, variant } => {
@@ -295,6 +329,10 @@ fn set(root: &TokenStream, setting: &Setting) -> TokenStream {
             quote_spanned!(Span::mixed_site()=> #root::#of::#variant)
         }
         Value::Declared(path) => {
+            let path = match function {
+                Function::Named => path.to_token_stream(),
+                Function::Unnamed => quote_spanned!(Span::mixed_site()=> #root::declared),
+            };
             quote_spanned!(Span::mixed_site()=> #root::Fingerprint::Declared(#path))
         }
         Value::Wait { milliseconds } => {

@@ -1,4 +1,4 @@
-//! What a parameter's type is, as far as its tokens tell: a transaction, an attempt, a pool, a body extractor.
+//! What a type is, as far as its tokens tell: a transaction, an attempt, a pool, a body extractor.
 //! Names only: an alias hides from this, and is left to rustc.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
@@ -98,6 +98,31 @@ pub(crate) fn pool(ty: &Type) -> Option<Ident> {
 /// The `impl` of an `impl Trait`, wherever in `ty` it stands.
 pub(crate) fn impl_trait(ty: &Type) -> Option<Ident> {
     find(ty.to_token_stream(), &|ident| ident == "impl")
+}
+
+/// Whether `ty` borrows from nothing, as far as its tokens tell: then it can be named where no parameter lends it a lifetime.
+pub(crate) fn outlives(ty: &Type) -> bool {
+    fn owned(tokens: TokenStream) -> bool {
+        let mut tokens = tokens.into_iter().peekable();
+        while let Some(token) = tokens.next() {
+            let next = tokens.peek();
+            let is_owned = match &token {
+                TokenTree::Punct(sign) if sign.as_char() == '&' => {
+                    matches!(next, Some(TokenTree::Punct(quote)) if quote.as_char() == '\'')
+                }
+                TokenTree::Punct(sign) if sign.as_char() == '\'' => {
+                    matches!(next, Some(TokenTree::Ident(name)) if name == "static")
+                }
+                TokenTree::Group(group) => owned(group.stream()),
+                _ => true,
+            };
+            if !is_owned {
+                return false;
+            }
+        }
+        true
+    }
+    owned(ty.to_token_stream())
 }
 
 fn find(tokens: TokenStream, wanted: &dyn Fn(&Ident) -> bool) -> Option<Ident> {

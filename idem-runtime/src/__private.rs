@@ -6,11 +6,12 @@ pub use std::{result::Result, time::Duration};
 pub use axum::response::Response;
 
 pub use crate::{
-    Idempotency, NotDone, Once,
+    __documented as documented, Idempotency, NotDone, Once,
     attempts::Attempts,
     call::{Call, EventId, Via, event_id, scope_of},
     connection::{HoldsIdempotency, IdempotencyOn, OnAttempt, OnDatabase, holds, never},
     message::{Came, ElseNoResult, Form, Message, Payload, Returned, Unclaimed, form, message, payload_of},
+    openapi::{Declared, Unnamed, declared},
     outcome::{ByError, ByNothing, Cause, Outcome, Panicked, Probe, caught, outcome},
     policy::{
         Fingerprint, Handler, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, Replay,
@@ -19,3 +20,6 @@ pub use crate::{
     settle::Claim,
     tasks::{Finishing, Tasks},
 };
+
+#[cfg(feature = "utoipa")]
+pub use crate::openapi::utoipa::{HttpMethod, Operation, Path, marked};

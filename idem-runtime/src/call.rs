@@ -28,9 +28,12 @@ use crate::{
 type Extracting<T> = Pin<Box<dyn Future<Output = Result<T, Response>> + Send>>;
 
 /// A request whose arguments have been extracted, in axum's own order, before anything looked at its key.
-pub struct Call<E: Effects, T> {
+///
+/// `H` is what a document says of the handler, a [`Declared`](crate::openapi::Declared); for the request it means nothing.
+pub struct Call<E: Effects, T, H> {
     arguments: T,
     request: Extracted<E::Db, T>,
+    declared: PhantomData<fn() -> H>,
 }
 
 /// What every attempt at a request shares.
@@ -46,7 +49,7 @@ pub(crate) struct Extracted<Db: Backend, T> {
 pub struct Via<M>(PhantomData<M>);
 
 #[diagnostic::do_not_recommend]
-impl<S, M, E, T> FromRequest<S, Via<M>> for Call<E, T>
+impl<S, M, E, T, H> FromRequest<S, Via<M>> for Call<E, T, H>
 where
     E: Effects,
     T: FromRequest<S, M> + Send + 'static,
@@ -67,11 +70,12 @@ where
         let recording = Recording::of(body);
         let arguments = extract(Request::from_parts(parts.clone(), recording.body())).await?;
         let body = recording.finish(&parts).await?;
-        Ok(Self { arguments, request: Extracted { idempotency, parts, body, extract, since } })
+        let request = Extracted { idempotency, parts, body, extract, since };
+        Ok(Self { arguments, request, declared: PhantomData })
     }
 }
 
-impl<E: Effects, T: Send + 'static> Call<E, T> {
+impl<E: Effects, T: Send + 'static, H> Call<E, T, H> {
     /// The extracted arguments, for the one that is the scope.
     pub fn arguments(&self) -> &T {
         &self.arguments

@@ -78,6 +78,14 @@ impl<Db: Backend> App<Db> {
     }
 }
 
+#[cfg(any(feature = "utoipa", feature = "aide"))]
+impl<Db: Backend> App<Db> {
+    /// Whether idem's answers are the problem documents that it makes itself.
+    pub(crate) fn renders_problems(&self) -> bool {
+        self.render.is_none()
+    }
+}
+
 impl<Db: Backend> Idempotency<Db> {
     /// Starts with every default; see [`Builder`].
     pub fn builder(pool: Pool<Db>) -> Builder<Db> {

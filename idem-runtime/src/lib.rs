@@ -74,6 +74,7 @@
 //!
 //! - `postgres`, `sqlite`: the databases; at least one, except in a service that only calls others.
 //! - `client`: the module `client`, a `reqwest` client whose retries are safe. Needs no database.
+//! - `utoipa`, `aide`: OpenAPI documents say what protected operations need and answer; see [`openapi`].
 //! - `metrics`: the counter `idem_requests_total` and the histogram `idem_request_duration_seconds`, by `operation` and
 //!   `outcome`, for the recorder of the crate `metrics`.
 //!   Also the counter `idem_reconciled_total` by `operation` and `outcome`, and the gauge `idem_dead_attempts` by `state`
@@ -137,6 +138,8 @@ mod external;
 #[cfg(feature = "_server")]
 mod fingerprint;
 #[cfg(feature = "_server")]
+pub mod headers;
+#[cfg(feature = "_server")]
 mod idempotency;
 #[cfg(feature = "_server")]
 mod key;
@@ -150,6 +153,8 @@ mod message_id;
 mod observe;
 #[cfg(feature = "_server")]
 mod once;
+#[cfg(feature = "_server")]
+pub mod openapi;
 #[cfg(feature = "_server")]
 mod outcome;
 #[cfg(feature = "_server")]
