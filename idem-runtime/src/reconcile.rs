@@ -35,8 +35,10 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// }
 ///
 /// impl Reconciler<Db> for AskNetwork {
-///     async fn reconcile(&self, _dead: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
+///     async fn reconcile(&self, dead: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
 ///         match self.network.by_key(attempt.key("charge").to_string()).await? {
+///             // A call of the dead attempt may still be under way: "none" counts only when said twice, a pause apart.
+///             None if dead.asked() == 0 => Ok(Verdict::Unknown),
 ///             None => Ok(Verdict::NeverExecuted),
 ///             Some(charge) => {
 ///                 let insert = sqlx::query("INSERT INTO charges (id) VALUES ($1)").bind(&charge.id);

@@ -16,7 +16,7 @@ use crate::{
     response::Settle,
 };
 
-/// One attempt's claim. Dropped, it rolls back.
+/// One attempt's claim. Dropped, it rolls back, or with external effects leaves its record in progress.
 pub struct Claim<E: Effects> {
     pub(crate) held: E::Held,
     pub(crate) idempotency: Idempotency<E::Db>,

@@ -1,4 +1,5 @@
-//! Handlers of the same service whose effect lives elsewhere, in its network, and the reconciler that asks there. Compiled for each database: `Db` is the parent's.
+//! Handlers of the same service whose effect lives elsewhere, in its network, and the reconciler that asks there.
+//! Compiled for each database: `Db` is the parent's.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use axum::{

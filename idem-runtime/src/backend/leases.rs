@@ -117,7 +117,8 @@ pub struct Survey {
     pub(crate) unattended: u64,
 }
 
-/// The leases of a database. Each but `take` is one statement, which commits by itself unless it is in a transaction.
+/// The leases of a database. Each but `take` is one statement, which commits by itself unless it is in a transaction; where
+/// it wrote nothing, another may tell why.
 pub trait Leases: Database + Sized {
     /// Takes the key for an attempt and commits that, or tells who has it; `Nothing` where only a look from inside a
     /// transaction can tell. May be sent again if its answer was lost: an attempt meets its own record as claimed.

@@ -1,5 +1,5 @@
 //! A key held in progress by a lease, for effects that live elsewhere: claimed, and renewed while its attempt runs.
-//! `ending` ends it; whatever ends it otherwise, such as a kill, leaves the record in progress: the recovery decides it, never a retry.
+//! `ending` ends it; whatever ends it otherwise, such as a kill, leaves the record to the recovery, and never to a retry.
 
 use std::{
     sync::{Arc, Weak},

@@ -1,4 +1,5 @@
-//! Documents of `utoipa`: how an operation comes by its handler's choices, and how what is said is written into it.
+//! Documents of `utoipa`: how an operation comes by its handler's choices,
+//! and how what is said is written into it.
 //!
 //! `routes!` and `#[openapi(paths(…))]` ask `__path_pay::operation()`, where `utoipa::path` has put the type beside the handler
 //! `pay` and has made it an `utoipa::Path`. The expansion gives that type a function of the same name, which comes first,
