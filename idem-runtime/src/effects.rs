@@ -181,7 +181,11 @@ impl<Db: Backend> Effects for External<Db> {
         let patience = idempotency.app.engine.store.patience;
         match held.into_parts() {
             (Some(lease), transaction) => end_lease(lease, transaction, wish, idempotency, policy).await,
-            (None, Some(transaction)) => end_open(Open { transaction, patience }, wish.not_again()).await,
+            (None, Some(transaction)) => {
+                let ended = end_open(Open { transaction, patience }, wish.not_again()).await;
+                // Nothing is run again: another run would have other step keys.
+                ended.map_err(|unsettled| if unsettled == Unsettled::Again { Unsettled::Unknown } else { unsettled })
+            }
             (None, None) => Ok((wish.response(), Answer::Unprotected)),
         }
     }

@@ -105,3 +105,23 @@ impl Lease {
         Duration::from_millis(self.milliseconds as u64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_some_milliseconds_and_at_most_a_day() {
+        for (length, lease) in [
+            (Duration::ZERO, Err(LeaseError::Zero)),
+            (Duration::from_nanos(999_999), Err(LeaseError::Zero)),
+            (Duration::from_micros(1_999), Ok(Duration::from_millis(1))),
+            (Duration::from_millis(300), Ok(Duration::from_millis(300))),
+            (Lease::MAX.length(), Ok(Duration::from_hours(24))),
+            (Lease::MAX.length() + Duration::from_millis(1), Err(LeaseError::Long)),
+            (Duration::MAX, Err(LeaseError::Long)),
+        ] {
+            assert_eq!(Lease::new(length).map(Lease::length), lease, "{length:?}");
+        }
+    }
+}

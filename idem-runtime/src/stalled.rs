@@ -67,7 +67,7 @@ impl<Db: Backend> Idempotency<Db> {
     /// # Errors
     /// [`Error::Database`].
     pub async fn stalled(&self) -> Result<Vec<Stalled>, Error> {
-        let listed = Db::stalled(self.pool(), MOST).await?;
+        let listed = self.app.engine.store.on_pool(async move |pool| Db::stalled(&pool, MOST).await).await?;
         Ok(listed.into_iter().map(Stalled::of).collect())
     }
 
@@ -93,20 +93,24 @@ impl<Db: Backend> Idempotency<Db> {
             Verdict::Unknown => Decision::AskAgain,
         };
         let attempt = AttemptId::random().map_err(|error| Error::Database(sqlx::Error::Io(error.into())))?;
-        let length = store.patience.saturating_mul(2).min(Lease::MAX.length());
-        let pool = self.pool().clone();
-        let taking = unbroken(async move { Db::take(&pool, Take::One(&id.0), attempt, length).await });
-        let taken = taking.await.map_err(Error::Database)?;
-        let operation = taken.ok_or(ResolveError::NotStalled)?.listed.operation;
-        let lease = engine::Lease::taken(store.clone(), Holder { id: id.0, attempt });
-        let ended = match decision {
-            Decision::Complete(writes, record) => lease.complete(None, writes, record).await,
-            Decision::Free => lease.free(None).await,
-            Decision::AskAgain => lease.ask_again().await,
-        };
-        let outcome = if ended.is_ok() { "written" } else { "not written" };
-        tracing::info!(record = %id, operation, by, verdict = said, outcome, "resolved by hand");
-        ended.map_err(|_| ResolveError::NotWritten)
+        let (store, by) = (store.clone(), by.to_owned());
+        // Whoever is told of it may have gone: what is decided is in the log all the same.
+        unbroken(async move {
+            let length = store.patience.saturating_mul(2).min(Lease::MAX.length());
+            let taking = store.on_pool(async move |pool| Db::take(&pool, Take::One(&id.0), attempt, length).await);
+            let taken = taking.await.map_err(Error::Database)?;
+            let operation = taken.ok_or(ResolveError::NotStalled)?.listed.operation;
+            let lease = engine::Lease::taken(store, Holder { id: id.0, attempt });
+            let ended = match decision {
+                Decision::Complete(writes, record) => lease.complete(None, writes, record).await,
+                Decision::Free => lease.free(None).await,
+                Decision::AskAgain => lease.ask_again().await,
+            };
+            let outcome = if ended.is_ok() { "written" } else { "not written" };
+            tracing::info!(record = %id, operation, by, verdict = said, outcome, "resolved by hand");
+            ended.map_err(|_| ResolveError::NotWritten)
+        })
+        .await
     }
 }
 

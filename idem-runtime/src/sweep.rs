@@ -39,8 +39,12 @@ const MOST_SOURCES: usize = 20;
 impl<Db: Backend> Recovery<Db> {
     pub(crate) async fn sweep_until(&self, stopped: &CancellationToken) -> Result<Swept, Error> {
         let began = Instant::now();
-        let operations: Vec<_> = self.reconcilers.keys().map(String::as_str).collect();
-        let survey = Db::survey(self.idempotency.pool(), &operations, self.most_asks).await?;
+        let (operations, most_asks): (Vec<_>, _) = (self.reconcilers.keys().cloned().collect(), self.most_asks);
+        let surveying = self.store().on_pool(async move |pool| {
+            let operations: Vec<_> = operations.iter().map(String::as_str).collect();
+            Db::survey(&pool, &operations, most_asks).await
+        });
+        let survey = surveying.await?;
         surveyed(survey);
         let Survey { due, unattended, exhausted } = survey;
         let swept = Arc::new(Mutex::new(Swept { unattended, exhausted, ..Swept::default() }));
@@ -198,12 +202,15 @@ impl<Db: Backend> Worker<Db> {
             return Ok(None);
         }
         let attempt = AttemptId::random().map_err(|error| sqlx::Error::Io(error.into()))?;
-        let take = Take::Due { operation, since: self.began.elapsed(), most_asks: self.recovery.most_asks };
+        let (operation, since, most_asks) = (operation.to_owned(), self.began.elapsed(), self.recovery.most_asks);
         // Time to ask, and to write the verdict.
         let length =
             self.recovery.limit.saturating_add(self.recovery.store().patience).min(lengths::Lease::MAX.length());
-        let taken = Db::take(self.recovery.idempotency.pool(), take, attempt, length).await?;
-        Ok(taken.map(|taken| (taken, attempt)))
+        let taking = self.recovery.store().on_pool(async move |pool| {
+            let take = Take::Due { operation: &operation, since, most_asks };
+            Db::take(&pool, take, attempt, length).await
+        });
+        Ok(taking.await?.map(|taken| (taken, attempt)))
     }
 }
 

@@ -9,10 +9,10 @@ use axum::{
     routing::{any, post},
 };
 use futures_util::future::join_all;
-use idem_runtime::idempotent;
+use idem_runtime::{Attempt, idempotent};
 use sqlx::{Executor, Row};
 
-use super::{Connection, FILL, app::*, fresh};
+use super::{Connection, Db, FILL, app::*, fresh};
 use crate::support::soon;
 
 /// An application's own error, with the database's behind it.
@@ -293,4 +293,27 @@ async fn b20_a_twin_at_a_version_with_another_rule_is_409_and_another_request_is
     let first = soon("the first answer", first).await.unwrap();
     assert_replay(&first, &new.post("/hold", "k", r#"{"a":1}"#).await);
     assert_eq!(old.counts().await, (1, 1, 1));
+}
+
+#[idempotent(scope = account, effects = external, key = optional)]
+async fn charge(attempt: &mut Attempt<Db>, State(app): State<App>, account: Account) -> StatusCode {
+    app.runs.begin();
+    app.network.charge(attempt.key("charge"));
+    write(attempt.transaction().await.unwrap(), &account).await;
+    StatusCode::CREATED
+}
+
+#[tokio::test]
+async fn effects_elsewhere_are_not_run_again_for_a_commit_that_loses_with_a_key_or_without() {
+    let service = Service::start(Router::new().route("/charge", post(charge))).await;
+    let loses = "\
+        CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS \
+            'BEGIN RAISE EXCEPTION SQLSTATE ''40001''; END'; \
+        CREATE CONSTRAINT TRIGGER loses AFTER INSERT ON payments DEFERRABLE INITIALLY DEFERRED \
+            FOR EACH ROW EXECUTE FUNCTION lose()";
+    sqlx::raw_sql(loses).execute(&service.pool).await.unwrap();
+    assert_problem(&service.send("POST", "/charge", &[ALICE], "").await, 503, "idempotency-outcome-unknown");
+    assert_eq!((service.counts().await, service.app.network.calls().len()), ((1, 0, 0), 1));
+    assert_problem(&service.post("/charge", "k", "").await, 503, "idempotency-outcome-unknown");
+    assert_eq!((service.counts().await, service.app.network.calls().len()), ((2, 0, 1), 2));
 }

@@ -60,7 +60,7 @@ impl<Db: Backend> Hold<Db> for Lease<Db> {
                 Ok(connection) => leased(&engine.store, connection, wish.clone()).await,
                 Err(error) => Err(error),
             };
-            if looked.is_err() {
+            if !matches!(looked, Ok(Look::Claimed(()))) {
                 give_back(engine.store.clone(), wish.holder());
             }
         }

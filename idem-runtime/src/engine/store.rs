@@ -50,6 +50,15 @@ impl<Db: Backend> Store<Db> {
         bounded(self.patience, step(connection)).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
     }
 
+    /// Runs one step that takes its connection itself.
+    pub(crate) async fn on_pool<T, F>(&self, step: impl FnOnce(Pool<Db>) -> F) -> Result<T, sqlx::Error>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, sqlx::Error>> + Send + 'static,
+    {
+        bounded(self.patience, step(self.pool.clone())).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
+    }
+
     /// Opens a transaction.
     pub(crate) async fn begin(
         &self,
