@@ -12,7 +12,7 @@ mod seen;
 
 use app::{Service, order};
 use futures_util::future::join_all;
-use idem_runtime::Swept;
+use idem_runtime::{Once, Swept};
 use seen::{assert_problem, assert_ran, assert_replayed, count, rows};
 use sqlx::{Connection, Postgres as Db};
 use support::{
@@ -96,6 +96,26 @@ async fn a_replay_or_a_mismatch_costs_begin_and_one_statement() {
     assert_statements(&log.statements_of(SERVICE).await, &[BEGIN, LOOK, "ROLLBACK"]);
     assert_problem(&service.send("warm", "wait").await, 422, "idempotency-key-reuse");
     assert_statements(&log.statements_of(SERVICE).await[3..], &[BEGIN, LOOK, "ROLLBACK"]);
+}
+
+#[tokio::test]
+async fn a_message_costs_what_a_request_costs_and_a_duplicate_begin_and_one_statement() {
+    let (database, service) = service(1).await;
+    let deliver = async |id: &str| {
+        let consumer = service.idempotency.consumer("act");
+        let told = consumer.once("orders", id, |tx| {
+            Box::pin(async move {
+                let insert = sqlx::query("INSERT INTO effects (account, mark) VALUES ($1, $2) RETURNING id");
+                insert.bind("ada").bind("message").execute(&mut **tx).await.map(|done| done.rows_affected())
+            })
+        });
+        told.await.unwrap()
+    };
+    let mut log = StatementLog::start(&database).await;
+    assert_eq!(deliver("m").await, Once::Ran(1));
+    assert_statements(&log.statements_of(SERVICE).await, &[BEGIN, LOOK, OWN, RECORD, "COMMIT"]);
+    assert_eq!(deliver("m").await, Once::AlreadyDone(1));
+    assert_statements(&log.statements_of(SERVICE).await[5..], &[BEGIN, LOOK, "ROLLBACK"]);
 }
 
 #[tokio::test]

@@ -238,8 +238,8 @@ async fn b73_leases_recoveries_and_decisions_by_hand_are_told_of_without_a_secre
         assert!(found, "no line with {parts:?} in {text}");
     };
     line(&["ERROR", "a reconciler failed", &id, "operation=\"doubt\"", "the network is down"]);
-    line(&["INFO", "reconciled", &id, "operation=\"doubt\"", "outcome=Failed", "asked=1"]);
-    line(&["INFO", "reconciled", "operation=\"charge\"", "outcome=Completed", "asked=1"]);
+    line(&["INFO", "reconciled", &id, "operation=\"doubt\"", "outcome=\"failed\"", "asked=1"]);
+    line(&["INFO", "reconciled", "operation=\"charge\"", "outcome=\"completed\"", "asked=1"]);
     line(&["WARN", "dead attempts wait for a person", "unattended=1"]);
     line(&["WARN", "an attempt has lost its lease"]);
     line(&[
@@ -293,4 +293,24 @@ async fn b73_the_table_holds_a_request_only_where_the_handler_stores_it_and_only
     }
     assert!(bytes.windows(5).any(|here| here == b"doubt"), "the records are not in what was searched");
     assert_no_secret("the table", &bytes);
+}
+
+#[tokio::test]
+async fn b83_a_stream_of_duplicates_is_ordinary_and_no_error_of_the_logs() {
+    listen();
+    let database = postgres().await;
+    let service = Service::start(&database).await;
+    for _ in 0..10 {
+        let consumer = service.idempotency.consumer("receipt").payload("body-secret");
+        let told = consumer.once("scope-secret", "key-secret", |_| Box::pin(async { Ok::<_, sqlx::Error>(()) })).await;
+        told.unwrap();
+    }
+    let other = service.idempotency.consumer("receipt").payload("body-secret of another");
+    let told = other.once("scope-secret", "key-secret", |_| Box::pin(async { Ok::<_, sqlx::Error>(()) })).await;
+    assert_no_secret("Debug and Display", format!("{told:?} {}", told.as_ref().unwrap_err()));
+    let text = heard();
+    assert_no_secret("the log", &text);
+    let of = |outcome: &str| text.lines().filter(|line| line.contains(&format!("outcome=\"{outcome}\""))).count();
+    assert_eq!((of("stored"), of("replayed"), of("idempotency-key-reuse")), (1, 9, 1), "{text}");
+    assert!(!text.contains("ERROR") && !text.contains("WARN"), "{text}");
 }
