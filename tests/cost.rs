@@ -153,7 +153,7 @@ async fn a_twin_in_the_same_process_costs_nothing() {
 }
 
 #[tokio::test]
-async fn a_twin_in_another_process_costs_one_look_at_its_holder() {
+async fn a_twin_in_another_process_costs_a_look_at_its_holder_and_another_at_the_record() {
     let (database, service) = service(1).await;
     let pool = database.pool_with(1, database.options().application_name("other")).await;
     let other = Service::join(pool, |builder| builder).await;
@@ -161,7 +161,7 @@ async fn a_twin_in_another_process_costs_one_look_at_its_holder() {
     service.probe.gate.entered().await;
     let mut log = StatementLog::start(&database).await;
     assert_problem(&other.send("k", "wait").await, 409, "in-progress");
-    assert_statements(&log.statements_of("other").await, &[BEGIN, LOOK, "SELECT bool_or(", "ROLLBACK"]);
+    assert_statements(&log.statements_of("other").await, &[BEGIN, LOOK, "SELECT bool_or(", LOOK, "ROLLBACK"]);
     service.probe.gate.open();
     assert_ran(&first.await.unwrap());
 }

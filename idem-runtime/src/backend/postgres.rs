@@ -137,7 +137,10 @@ impl Backend for Postgres {
             return Ok(Look::NotPermitted);
         }
         let Some(token) = row.try_get("token")? else {
-            return holder(connection, &Locks::of(wanted)).await;
+            let Some(twin) = holder(connection, &Locks::of(wanted)).await? else { return Ok(Look::Nothing) };
+            // Whoever holds the key now may be as late as we are, and only about to find what was recorded since our look.
+            let row = sqlx::query(LOOK).bind(wanted.id.as_bytes()).fetch_one(connection).await?;
+            return Ok(found(&row)?.unwrap_or(Look::Running(twin)));
         };
         if row.try_get("strict")? {
             sqlx::query(REACH_PAST_SNAPSHOT).bind(wanted.id.as_bytes()).execute(connection).await?;
@@ -285,14 +288,10 @@ fn found<Token>(row: &PgRow) -> Result<Option<Look<Token>>, sqlx::Error> {
     })))
 }
 
-async fn holder(connection: &mut PgConnection, locks: &Locks) -> Result<Look<Token>, sqlx::Error> {
-    let holder =
-        sqlx::query_scalar(HOLDER).bind(locks.key).bind(&locks.requests[..]).fetch_optional(connection).await?;
-    Ok(match holder {
-        Some(true) => Look::Running(Twin::Same),
-        Some(false) => Look::Running(Twin::Other),
-        None => Look::Nothing,
-    })
+/// What the holder of the key lock runs, if anybody holds it.
+async fn holder(connection: &mut PgConnection, locks: &Locks) -> Result<Option<Twin>, sqlx::Error> {
+    let same = sqlx::query_scalar(HOLDER).bind(locks.key).bind(&locks.requests[..]).fetch_optional(connection).await?;
+    Ok(same.map(|same| if same { Twin::Same } else { Twin::Other }))
 }
 
 /// The advisory locks of an attempt.
