@@ -10,7 +10,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use idem_runtime::{Scope, ScopeId};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
+use utoipa::IntoResponses;
 
 /// The account that a request is made for. Real applications look its token up; here every word is an account.
 #[derive(Clone, Debug)]
@@ -44,7 +46,8 @@ impl<S: Sync> FromRequestParts<S> for Account {
 }
 
 /// No account, or none that can be read.
-#[derive(Debug)]
+#[derive(Debug, IntoResponses)]
+#[response(status = 401, description = "No account, or none that can be read")]
 pub(crate) struct Unauthorized;
 
 impl IntoResponse for Unauthorized {
@@ -70,9 +73,20 @@ impl<S: Send + Sync, T: Check> FromRequest<S> for Valid<T> {
     async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
         let Json(object) = Json::from_request(request, state).await.map_err(IntoResponse::into_response)?;
         let mut fields = Fields { object, errors: BTreeMap::new() };
-        T::check(&mut fields)
-            .map(Self)
-            .ok_or_else(|| (StatusCode::UNPROCESSABLE_ENTITY, Json(json!({ "errors": fields.errors }))).into_response())
+        T::check(&mut fields).map(Self).ok_or_else(|| Invalid { errors: fields.errors }.into_response())
+    }
+}
+
+/// Some fields are wrong.
+#[derive(Serialize, IntoResponses)]
+#[response(status = 422, description = "Some fields are not what they must be")]
+pub(crate) struct Invalid {
+    errors: BTreeMap<&'static str, Vec<&'static str>>,
+}
+
+impl IntoResponse for Invalid {
+    fn into_response(self) -> Response {
+        (StatusCode::UNPROCESSABLE_ENTITY, Json(self)).into_response()
     }
 }
 

@@ -14,17 +14,20 @@ use axum::{
     extract::{FromRef, Path, State},
     http::{StatusCode, header},
     response::IntoResponse,
-    routing::{get, post},
+    routing::{get, put},
 };
 use idem_runtime::{Idempotency, idempotent};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx::{FromRow, Pool};
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{Connection, Db};
 use crate::{
+    document,
     error::AppError,
-    extract::{Account, Check, Fields, Valid},
+    extract::{Account, Check, Fields, Invalid, Unauthorized, Valid},
     server::ServerError,
 };
 
@@ -68,18 +71,26 @@ impl App {
         Ok(Self { idempotency, pool, runs: Runs::default() })
     }
 
+    /// The API, and its OpenAPI document. Without a document, axum's own `Router` takes annotated handlers just so.
     pub(crate) fn router(&self) -> Router {
-        Router::new()
-            .route("/payments", post(create_payment).get(list_payments))
-            .route("/payments/{id}", get(show_payment).patch(describe_payment).put(describe_payment))
-            .route("/refunds", post(create_refund))
+        let (router, mut document) = OpenApiRouter::with_openapi(document::start())
+            .routes(routes!(create_payment, list_payments))
+            .routes(routes!(show_payment, describe_payment))
+            .routes(routes!(create_refund))
+            .split_for_parts();
+        // What `#[idempotent]` means for clients: the key, the answers that idem gives, the mark of a replay.
+        self.idempotency.document(&mut document);
+        router
+            // Not documented: it is PATCH's handler, and in a document each operation has a handler's name to itself.
+            .route("/payments/{id}", put(describe_payment))
+            .route("/openapi.json", get(Json(document)))
             .route("/runs", get(show_runs))
             .with_state(self.clone())
     }
 }
 
 /// A payment as its account sees it.
-#[derive(Serialize, FromRow)]
+#[derive(Serialize, FromRow, ToSchema)]
 struct Payment {
     id: String,
     amount: i64,
@@ -90,9 +101,13 @@ struct Payment {
     description: Option<String>,
 }
 
+#[derive(ToSchema)]
 struct NewPayment {
+    #[schema(minimum = 1, example = 1999)]
     amount: i64,
+    #[schema(pattern = "^[A-Za-z]{3}$", example = "USD")]
     currency: String,
+    #[schema(example = "tok_visa")]
     source: String,
 }
 
@@ -112,6 +127,12 @@ impl Check for NewPayment {
     }
 }
 
+/// Makes a payment.
+#[utoipa::path(post, path = "/payments", request_body = NewPayment, responses(
+    (status = 201, description = "Paid", body = Payment, headers(("Location" = String, description = "The payment"))),
+    (status = 402, description = "The card was declined"),
+    Unauthorized, Invalid,
+))]
 #[idempotent(scope = account)]
 async fn create_payment(
     account: Account,
@@ -132,22 +153,31 @@ async fn create_payment(
     Ok((StatusCode::CREATED, [(header::LOCATION, format!("/payments/{}", payment.id))], Json(payment)))
 }
 
-struct Description(String);
+#[derive(ToSchema)]
+struct Description {
+    #[schema(example = "for the cat")]
+    description: String,
+}
 
 impl Check for Description {
     fn check(fields: &mut Fields) -> Option<Self> {
-        fields.text("description", "must be text").map(Self)
+        Some(Self { description: fields.text("description", "must be text")? })
     }
 }
 
 /// PATCH and PUT alike. PUT is idempotent by definition, so a key sent with it is ignored.
+#[utoipa::path(patch, path = "/payments/{id}", params(("id" = String, Path)), request_body = Description, responses(
+    (status = 200, description = "Described", body = Payment),
+    (status = 404, description = "This account has no such payment"),
+    Unauthorized, Invalid,
+))]
 #[idempotent(scope = account)]
 async fn describe_payment(
     account: Account,
     State(runs): State<Runs>,
     Path(id): Path<String>,
     tx: &mut Connection,
-    Valid(Description(description)): Valid<Description>,
+    Valid(Description { description }): Valid<Description>,
 ) -> Result<Json<Payment>, AppError> {
     runs.begin();
     let payment = sqlx::query_as("UPDATE payments SET description = $1 WHERE id = $2 AND account = $3 RETURNING *")
@@ -159,7 +189,7 @@ async fn describe_payment(
     payment.map(Json).ok_or(AppError::NoSuchPayment)
 }
 
-#[derive(Serialize, FromRow)]
+#[derive(Serialize, FromRow, ToSchema)]
 struct Refund {
     id: String,
     payment: String,
@@ -168,6 +198,7 @@ struct Refund {
     status: String,
 }
 
+#[derive(ToSchema)]
 struct NewRefund {
     payment: String,
 }
@@ -179,6 +210,11 @@ impl Check for NewRefund {
 }
 
 /// The key is optional here, for clients that know none: one without a key that retries refunds twice.
+#[utoipa::path(post, path = "/refunds", request_body = NewRefund, responses(
+    (status = 201, description = "Refunded", body = Refund),
+    (status = 404, description = "This account has no such payment"),
+    Unauthorized, Invalid,
+))]
 #[idempotent(scope = account, key = optional)]
 async fn create_refund(
     account: Account,
@@ -198,14 +234,31 @@ async fn create_refund(
     Ok((StatusCode::CREATED, Json(refund.ok_or(AppError::NoSuchPayment)?)))
 }
 
-async fn list_payments(account: Account, State(app): State<App>) -> Result<Json<Value>, AppError> {
-    let payments: Vec<Payment> = sqlx::query_as("SELECT * FROM payments WHERE account = $1 ORDER BY number")
+#[derive(Serialize, ToSchema)]
+struct Payments {
+    count: usize,
+    data: Vec<Payment>,
+}
+
+/// Lists the account's payments.
+#[utoipa::path(get, path = "/payments", responses(
+    (status = 200, description = "All of them", body = Payments),
+    Unauthorized,
+))]
+async fn list_payments(account: Account, State(app): State<App>) -> Result<Json<Payments>, AppError> {
+    let data: Vec<Payment> = sqlx::query_as("SELECT * FROM payments WHERE account = $1 ORDER BY number")
         .bind(account.as_str())
         .fetch_all(&app.pool)
         .await?;
-    Ok(Json(json!({ "count": payments.len(), "data": payments })))
+    Ok(Json(Payments { count: data.len(), data }))
 }
 
+/// Shows a payment.
+#[utoipa::path(get, path = "/payments/{id}", params(("id" = String, Path)), responses(
+    (status = 200, description = "The payment", body = Payment),
+    (status = 404, description = "This account has no such payment"),
+    Unauthorized,
+))]
 async fn show_payment(
     account: Account,
     State(app): State<App>,

@@ -3,6 +3,7 @@
 
 mod client;
 mod demo;
+mod document;
 mod error;
 mod extract;
 mod postgres;
@@ -23,7 +24,7 @@ use tracing_subscriber::EnvFilter;
 const USAGE: &str = "\
 usage: example-payments [demo]
 
-  (nothing)   serve until SIGTERM or Ctrl-C
+  (nothing)   serve until SIGTERM or Ctrl-C; the OpenAPI document is at /openapi.json
   demo        serve, show one key in five attempts, and end
 
 environment
