@@ -13,11 +13,14 @@ mod sqlite {
     mod answers;
     mod app;
     mod busy;
+    mod by_hand;
     mod concurrency;
-    mod events;
+    mod consumers;
+    mod dead;
     mod external;
     mod fingerprint;
     mod key;
+    mod late;
     mod lifetime;
     mod once;
     mod options;
@@ -27,6 +30,7 @@ mod sqlite {
     mod schema;
     mod scope;
     mod transaction;
+    mod webhooks;
 
     pub async fn fresh() -> Database {
         crate::support::databases::sqlite()
@@ -113,12 +117,15 @@ mod postgres {
 
     mod answers;
     mod app;
+    mod by_hand;
     mod concurrency;
+    mod consumers;
     mod contention;
-    mod events;
+    mod dead;
     mod external;
     mod fingerprint;
     mod key;
+    mod late;
     mod lifetime;
     mod once;
     mod options;
@@ -128,6 +135,7 @@ mod postgres {
     mod schema;
     mod scope;
     mod transaction;
+    mod webhooks;
 
     pub const PAYMENTS: &str = "CREATE TABLE payments (id BIGSERIAL PRIMARY KEY, account TEXT NOT NULL)";
 

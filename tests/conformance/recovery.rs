@@ -1,130 +1,17 @@
-//! Recovery: dead attempts are decided once, by a reconciler or by hand, and whoever comes back too late changes nothing.
-//! Reconcilers stop at gates where two nodes are to meet; leases are ended by the test, in the database.
+//! Recovery: each dead attempt is decided once, whatever reconcilers and nodes do.
+//! Reconcilers stop at gates where two are to meet.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use axum::{
-    Router,
-    body::Bytes,
-    extract::State,
     http::{StatusCode, header},
     response::IntoResponse,
-    routing::post,
 };
 use futures_util::future::join_all;
-use idem_runtime::{Attempt, BoxError, Dead, Reconciler, Recovery, ResolveError, Settle, Swept, Verdict, idempotent};
+use idem_runtime::{Attempt, BoxError, Dead, Reconciler, Settle, Swept, Verdict};
 
-use super::{BEGAN, Db, LAPSE, REMAINING, app::*};
-use crate::support::{gate::Gate, http::RawResponse, soon};
-
-/// Calls the network, then stays at the gate; what it would answer after that nobody waits for in most tests.
-#[idempotent(scope = account, effects = external, store_request, operation = "create_charge", retention = "48h")]
-async fn charge(
-    State(app): State<App>,
-    account: Account,
-    attempt: &mut Attempt<Db>,
-    body: Bytes,
-) -> (StatusCode, &'static str) {
-    app.runs.begin();
-    if body != "before the call" {
-        app.network.charge(attempt.key("charge"));
-    }
-    app.gate.pass().await;
-    write(attempt.transaction().await.unwrap(), &account).await;
-    (StatusCode::CREATED, "by the attempt")
-}
-
-#[idempotent(scope = account, effects = external)]
-async fn other(State(app): State<App>, account: Account, attempt: &mut Attempt<Db>) -> StatusCode {
-    app.runs.begin();
-    app.network.charge(attempt.key("charge"));
-    app.gate.pass().await;
-    write(attempt.transaction().await.unwrap(), &account).await;
-    StatusCode::CREATED
-}
-
-fn routes() -> Router<App> {
-    Router::new().route("/charge", post(charge)).route("/other", post(other)).route("/pay", post(pay))
-}
-
-type Verdicts = dyn Fn(&Dead, &App) -> Result<Verdict, BoxError> + Send + Sync;
-
-/// Asks the network, writes the row that the handler would have written, and answers by a function of the test's own.
-struct Ask {
-    app: App,
-    gate: Option<Gate>,
-    verdict: Arc<Verdicts>,
-}
-
-impl Reconciler<Db> for Ask {
-    async fn reconcile(&self, dead: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
-        if let Some(gate) = &self.gate {
-            gate.pass().await;
-        }
-        write(attempt.transaction().await?, &Account("alice".to_owned())).await;
-        assert_eq!(attempt.operation(), dead.operation());
-        (self.verdict)(dead, &self.app)
-    }
-}
-
-/// Finds out by the step key.
-struct ByKey(App);
-
-impl Reconciler<Db> for ByKey {
-    async fn reconcile(&self, _: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
-        if !self.0.network.has(attempt.key("charge")) {
-            return Ok(Verdict::NeverExecuted);
-        }
-        write(attempt.transaction().await?, &Account("alice".to_owned())).await;
-        Ok(Verdict::completed((StatusCode::CREATED, "by the recovery")))
-    }
-}
-
-fn found() -> Verdict {
-    Verdict::completed((StatusCode::CREATED, "by the recovery"))
-}
-
-fn swept(change: impl FnOnce(&mut Swept)) -> Swept {
-    let mut swept = Swept::default();
-    change(&mut swept);
-    swept
-}
-
-impl Service {
-    /// A recovery that gives a verdict about `create_charge`.
-    fn recovery(
-        &self,
-        verdict: impl Fn(&Dead, &App) -> Result<Verdict, BoxError> + Send + Sync + 'static,
-    ) -> Recovery<Db> {
-        let ask = Ask { app: self.app.clone(), gate: None, verdict: Arc::new(verdict) };
-        self.app.idempotency.recovery().on("create_charge", ask)
-    }
-
-    /// A recovery whose reconciler stops at the gate.
-    fn gated(
-        &self,
-        gate: &Gate,
-        verdict: impl Fn(&Dead, &App) -> Result<Verdict, BoxError> + Send + Sync + 'static,
-    ) -> Recovery<Db> {
-        let ask = Ask { app: self.app.clone(), gate: Some(gate.clone()), verdict: Arc::new(verdict) };
-        self.app.idempotency.recovery().on("create_charge", ask)
-    }
-
-    /// Dead attempts: they called the network, and stay at the gate with a lease that has run out.
-    async fn dead(&self, path: &'static str, keys: &[&'static str]) -> Vec<tokio::task::JoinHandle<RawResponse>> {
-        let mut attempts = Vec::new();
-        for key in keys {
-            attempts.push(self.posting(path, key, "1"));
-            self.app.gate.entered().await;
-        }
-        self.execute(LAPSE).await;
-        attempts
-    }
-
-    async fn number(&self, sql: &'static str) -> i64 {
-        sqlx::query_scalar(sql).fetch_one(&self.pool).await.unwrap()
-    }
-}
+use super::{BEGAN, Db, LAPSE, REMAINING, app::*, dead::*};
+use crate::support::{gate::Gate, soon};
 
 #[tokio::test]
 async fn a_dead_attempt_is_completed_with_its_rows_and_retries_get_the_verdicts_answer() {
@@ -161,68 +48,6 @@ async fn a_dead_attempt_that_never_executed_frees_its_key() {
     let retry = other.post("/charge", "k", "before the call").await;
     assert_eq!((retry.status, retry.text()), (201, "by the attempt"));
     assert_eq!(service.counts().await, (2, 1, 1));
-}
-
-#[tokio::test]
-async fn b62_an_attempt_that_comes_back_after_the_verdict_changes_nothing() {
-    let service = Service::start(routes()).await;
-    let attempts = service.dead("/charge", &["k"]).await;
-    let recovery = service.recovery(|_, _| Ok(found()));
-    assert_eq!(recovery.sweep().await.unwrap(), swept(|s| s.completed = 1));
-    service.app.gate.open();
-    for attempt in join_all(attempts).await {
-        assert_problem(&attempt.unwrap(), 503, "idempotency-outcome-unknown");
-    }
-    let replay = service.post("/charge", "k", "1").await;
-    assert_eq!((replay.text(), replay.header("idempotent-replayed")), ("by the recovery", Some("true")));
-    assert_eq!((service.counts().await, service.app.network.charges()), ((1, 1, 1), 1));
-}
-
-#[tokio::test]
-async fn b62_an_attempt_that_comes_back_before_the_verdict_is_given_loses_too() {
-    let service = Service::start(routes()).await;
-    let attempts = service.dead("/charge", &["k"]).await;
-    let gate = Gate::new();
-    let recovery = service.gated(&gate, |_, _| Ok(found()));
-    let sweeping = tokio::spawn(async move { recovery.sweep().await });
-    gate.entered().await;
-    // The record is the recovery's now: of two who decide, the database lets only one write.
-    service.app.gate.open();
-    for attempt in join_all(attempts).await {
-        assert_problem(&attempt.unwrap(), 503, "idempotency-outcome-unknown");
-    }
-    assert_eq!(service.counts().await, (1, 0, 1));
-    gate.open();
-    assert_eq!(sweeping.await.unwrap().unwrap(), swept(|s| s.completed = 1));
-    assert_eq!(service.post("/charge", "k", "1").await.text(), "by the recovery");
-    assert_eq!(service.counts().await, (1, 1, 1));
-}
-
-#[tokio::test]
-async fn b62_an_attempt_that_comes_back_before_anybody_asked_completes() {
-    let service = Service::start(routes()).await;
-    let attempts = service.dead("/charge", &["k"]).await;
-    service.app.gate.open();
-    for attempt in join_all(attempts).await {
-        assert_eq!(attempt.unwrap().text(), "by the attempt");
-    }
-    assert_eq!(service.recovery(|_, _| Ok(found())).sweep().await.unwrap(), Swept::default());
-    assert_eq!(service.counts().await, (1, 1, 1));
-}
-
-#[tokio::test]
-async fn b62_an_attempt_that_comes_back_after_an_unknown_verdict_has_lost_its_lease() {
-    let service = Service::start(routes()).await;
-    let attempts = service.dead("/charge", &["k"]).await;
-    assert_eq!(service.recovery(|_, _| Ok(Verdict::Unknown)).sweep().await.unwrap(), swept(|s| s.unknown = 1));
-    service.app.gate.open();
-    for attempt in join_all(attempts).await {
-        assert_problem(&attempt.unwrap(), 503, "idempotency-outcome-unknown");
-    }
-    assert_eq!(service.counts().await, (1, 0, 1), "neither row is there, and the key is not free");
-    service.execute(LAPSE).await;
-    assert_eq!(service.recovery(|_, _| Ok(found())).sweep().await.unwrap(), swept(|s| s.completed = 1));
-    assert_eq!(service.counts().await, (1, 1, 1));
 }
 
 #[tokio::test]
@@ -398,81 +223,6 @@ async fn records_without_a_reconciler_and_those_asked_too_often_are_reported_and
 }
 
 #[tokio::test]
-async fn a_person_decides_a_stalled_record() {
-    let service = Service::start(routes()).await;
-    let idempotency = &service.app.idempotency;
-    let _dead = service.dead("/charge", &["done", "not", "ask"]).await;
-    let ids: Vec<_> = idempotency.stalled().await.unwrap().into_iter().map(|stalled| stalled.id).collect();
-    let same = ids[0].to_string().parse().unwrap();
-    assert_eq!(ids[0], same);
-
-    idempotency.resolve(same, "ada@example.com", found()).await.unwrap();
-    idempotency.resolve(ids[1], "ada@example.com", Verdict::NeverExecuted).await.unwrap();
-    service.recovery(|_, _| Ok(Verdict::Unknown)).most_asks(1).sweep().await.unwrap();
-    idempotency.resolve(ids[2], "ada@example.com", Verdict::Unknown).await.unwrap();
-
-    assert_eq!(service.beside(routes()).await.post("/charge", "done", "1").await.text(), "by the recovery");
-    assert_eq!(service.counts().await, (3, 0, 2));
-    let asked_again = service.recovery(|dead, _| {
-        assert_eq!(dead.asked(), 0);
-        Ok(found())
-    });
-    assert_eq!(asked_again.most_asks(1).sweep().await.unwrap(), swept(|s| s.completed = 1));
-    for id in ids {
-        let again = idempotency.resolve(id, "ada@example.com", Verdict::NeverExecuted).await;
-        assert!(matches!(again, Err(ResolveError::NotStalled)), "{again:?}");
-    }
-    assert_eq!(service.counts().await, (3, 1, 2));
-}
-
-#[tokio::test]
-async fn a_live_attempt_is_neither_taken_nor_resolved() {
-    let service = Service::start(routes()).await;
-    let attempt = service.posting("/charge", "k", "1");
-    service.app.gate.entered().await;
-    assert!(service.app.idempotency.stalled().await.unwrap().is_empty());
-    assert_eq!(service.recovery(|_, _| Ok(found())).sweep().await.unwrap(), Swept::default());
-    service.execute(LAPSE).await;
-    let id = service.app.idempotency.stalled().await.unwrap()[0].id;
-    service.execute(super::HALF_A_MINUTE).await;
-    let early = service.app.idempotency.resolve(id, "ada", Verdict::NeverExecuted).await;
-    assert!(matches!(early, Err(ResolveError::NotStalled)), "{early:?}");
-    service.app.gate.open();
-    assert_eq!(attempt.await.unwrap().text(), "by the attempt");
-}
-
-#[tokio::test]
-async fn a_person_who_decides_while_a_reconciler_is_asked_has_the_last_word() {
-    let service = Service::start(routes()).await;
-    let _dead = service.dead("/charge", &["k"]).await;
-    let gate = Gate::new();
-    let recovery = service.gated(&gate, |_, _| Ok(found()));
-    let sweeping = tokio::spawn(async move { recovery.sweep().await.unwrap() });
-    gate.entered().await;
-    let stalled = service.app.idempotency.stalled().await.unwrap();
-    let verdict = Verdict::completed((StatusCode::OK, "by hand"));
-    service.app.idempotency.resolve(stalled[0].id, "ada", verdict).await.unwrap();
-    gate.open();
-    assert_eq!(sweeping.await.unwrap(), swept(|s| s.failed = 1));
-    assert_eq!(service.beside(routes()).await.post("/charge", "k", "1").await.text(), "by hand");
-    assert_eq!(service.counts().await, (1, 0, 1), "the reconciler's row is not there");
-}
-
-#[tokio::test]
-async fn a_verdict_that_cannot_be_stored_changes_nothing() {
-    let defaults = |builder: idem_runtime::Builder<Db>| builder.max_response(10);
-    let service = Service::with(routes(), defaults).await;
-    let _dead = service.dead("/charge", &["k"]).await;
-    let id = service.app.idempotency.stalled().await.unwrap()[0].id;
-    let long = service.app.idempotency.resolve(id, "ada", Verdict::completed("longer than ten")).await;
-    assert!(matches!(long, Err(ResolveError::Response(_))), "{long:?}");
-    let recovery = service.recovery(|_, _| Ok(Verdict::completed("longer than ten")));
-    assert_eq!(recovery.sweep().await.unwrap(), swept(|s| s.failed = 1));
-    assert_eq!(service.counts().await, (1, 0, 1));
-    service.app.idempotency.resolve(id, "ada", Verdict::completed("short")).await.unwrap();
-}
-
-#[tokio::test]
 async fn the_rows_of_a_verdict_stay_by_the_rule_for_handlers() {
     for (status, mark, rows) in [(402, None, 0), (402, Some(Settle::KeepWrites), 1), (201, Some(Settle::DropWrites), 0)]
     {
@@ -510,24 +260,6 @@ async fn the_background_recovery_sweeps_until_it_is_stopped() {
     soon("its end", stopping).await.unwrap();
     assert!(service.app.idempotency.stalled().await.unwrap().is_empty());
     assert_eq!(service.counts().await.1, 3);
-}
-
-/// Makes a record one that a dead attempt left, of the handler `charge`.
-const UNDECIDED: &str = "UPDATE idem_records SET attempt = substr(id, 1, 16), lease_until = created_at";
-
-#[tokio::test]
-async fn a_person_who_gives_up_on_deciding_leaves_no_connection_inside_a_transaction() {
-    for polls in (1..10).cycle().take(27) {
-        let service = Service::of(routes(), 1, plain, || ().into_response()).await;
-        service.app.gate.open();
-        let other = service.beside(routes()).await;
-        service.post("/charge", "k", "1").await;
-        service.execute(UNDECIDED).await;
-        let id = service.app.idempotency.stalled().await.unwrap()[0].id;
-        cut(polls, service.app.idempotency.resolve(id, "ada", Verdict::Unknown)).await;
-        assert_eq!(service.post("/charge", "k2", "1").await.status, 201);
-        assert_eq!(other.counts().await, (2, 2, 2), "{polls}: what was answered is committed");
-    }
 }
 
 #[tokio::test]

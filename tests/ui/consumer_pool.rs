@@ -3,18 +3,14 @@
 mod common;
 use common::*;
 
-fn pool() -> &'static PgPool {
-    unimplemented!()
-}
-
 #[idempotent(scope = source, key = message.id)]
 async fn handle(tx: &mut PgConnection, pool: &PgPool, source: &str, message: &Message) -> Result<u64, sqlx::Error> {
     let _ = (tx, pool, source, message);
     Ok(1)
 }
 
-async fn deliver(idempotency: &Idempotency<Postgres>, message: &Message) {
-    let _ = handle(idempotency, pool(), "orders", message).await;
+async fn deliver(idempotency: &Idempotency<Postgres>, pool: &PgPool, message: &Message) {
+    let _ = handle(idempotency, pool, "orders", message).await;
 }
 
 fn main() {
