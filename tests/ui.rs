@@ -35,7 +35,7 @@ fn each_misuse_has_its_error() {
     assert!(!cases.is_empty(), "no ui cases were found");
 
     let trybuild = trybuild::TestCases::new();
-    trybuild.compile_fail("ui/*.rs");
+    trybuild.compile_fail("ui/*/*.rs");
     drop(trybuild);
     for case in &cases {
         tally::ran("ui", name(case));
@@ -70,12 +70,17 @@ fn count(report: &str, level: &str) -> usize {
 }
 
 fn cases() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("ui");
-    let entries = fs::read_dir(folder).expect("the folder of ui cases");
-    let files = entries.map(|entry| entry.expect("an entry").path());
-    let mut cases: Vec<_> = files.filter(|file| file.extension().is_some_and(|end| end == "rs")).collect();
-    cases.sort();
-    cases
+    let topics = entries(&Path::new(env!("CARGO_MANIFEST_DIR")).join("ui"));
+    let topics = topics.into_iter().filter(|topic| topic.is_dir());
+    let files = topics.flat_map(|topic| entries(&topic));
+    files.filter(|file| file.extension().is_some_and(|end| end == "rs")).collect()
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder of ui cases");
+    let mut entries: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    entries.sort();
+    entries
 }
 
 fn name(case: &Path) -> &str {

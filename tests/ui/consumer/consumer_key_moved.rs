@@ -1,0 +1,18 @@
+//! A method takes the message apart before the body has it.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = source, key = message.into_id())]
+async fn handle(tx: &mut PgConnection, source: &str, message: Message) -> Result<u64, sqlx::Error> {
+    let _ = (tx, source, message);
+    Ok(1)
+}
+
+async fn deliver(idempotency: &Idempotency<Postgres>, message: &Message) {
+    let _ = handle(idempotency, "orders", message.clone()).await;
+}
+
+fn main() {
+    let _ = deliver;
+}

@@ -1,0 +1,19 @@
+//! A consumer without a body.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = source, key = message.id)]
+async fn handle(tx: &mut PgConnection, source: &str, message: &Message) -> Result<u64, sqlx::Error>;
+
+fn other() {
+
+}
+
+async fn deliver(idempotency: &Idempotency<Postgres>, message: &Message) {
+    let _ = handle(idempotency, "orders", message).await;
+}
+
+fn main() {
+    let _ = deliver;
+}

@@ -1,0 +1,18 @@
+//! A consumer takes the transaction.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = source, key = message.id)]
+async fn handle(source: &str, message: &Message) -> Result<u64, sqlx::Error> {
+    let _ = (source, message);
+    Ok(1)
+}
+
+async fn deliver(idempotency: &Idempotency<Postgres>, message: &Message) {
+    let _ = handle(idempotency, "orders", message).await;
+}
+
+fn main() {
+    let _ = deliver;
+}

@@ -1,0 +1,18 @@
+//! A payload, but no id.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = source, payload = message.body)]
+async fn handle(tx: &mut PgConnection, source: &str, message: &Message) -> Result<u64, sqlx::Error> {
+    let _ = (tx, source, message);
+    Ok(1)
+}
+
+async fn deliver(idempotency: &Idempotency<Postgres>, message: &Message) {
+    let _ = handle(idempotency, "orders", message).await;
+}
+
+fn main() {
+    let _ = deliver;
+}

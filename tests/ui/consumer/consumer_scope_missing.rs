@@ -1,0 +1,18 @@
+//! Whose messages are they?
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(key = message.id)]
+async fn handle(tx: &mut PgConnection, source: &str, message: &Message) -> Result<u64, sqlx::Error> {
+    let _ = (tx, source, message);
+    Ok(1)
+}
+
+async fn deliver(idempotency: &Idempotency<Postgres>, message: &Message) {
+    let _ = handle(idempotency, "orders", message).await;
+}
+
+fn main() {
+    let _ = deliver;
+}

@@ -1,0 +1,14 @@
+//! The attempt by `&`.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account, effects = external)]
+async fn pay(attempt: &Attempt<Sqlite>, account: Account) -> StatusCode {
+    let _ = (attempt, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,14 @@
+//! An attempt by value with database effects.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account)]
+async fn pay(attempt: Attempt<Postgres>, account: Account) -> StatusCode {
+    let _ = (attempt, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,16 @@
+//! The completing transaction is lent, so it cannot be committed by the handler.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account, effects = external)]
+async fn pay(attempt: &mut Attempt<Postgres>, account: Account) -> StatusCode {
+    let _ = account;
+    let Ok(tx) = attempt.transaction().await else { return StatusCode::BAD_GATEWAY };
+    let _ = tx.commit().await;
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,14 @@
+//! `lease` with database effects.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account, lease = "60s")]
+async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode {
+    let _ = (tx, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,14 @@
+//! `on_server_error = reconcile` with database effects.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account, on_server_error = reconcile)]
+async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode {
+    let _ = (tx, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,14 @@
+//! A bad option over a half-typed body: one error for each.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account, key = maybe)]
+async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode {
+    let _ = (tx, account);
+    StatusCode::OK.
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

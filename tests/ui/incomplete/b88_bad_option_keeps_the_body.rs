@@ -1,0 +1,15 @@
+//! A bad option: the body is checked all the same.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account, key = maybe)]
+async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode {
+    let _ = (tx, account);
+    let amount: i64 = "1999";
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

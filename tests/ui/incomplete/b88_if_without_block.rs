@@ -1,0 +1,14 @@
+//! An `if` without its block.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account)]
+async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode {
+    let _ = (tx, account);
+    if 1
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,11 @@
+//! No body yet.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account)]
+async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode;
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

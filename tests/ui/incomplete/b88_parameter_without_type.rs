@@ -1,0 +1,14 @@
+//! A parameter without its type.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account)]
+async fn pay(tx: &mut PgConnection, account) -> StatusCode {
+    let _ = (tx, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,14 @@
+//! The same permission twice.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account, allow(pool, pool))]
+async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode {
+    let _ = (tx, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,14 @@
+//! No `scope`, and no parentheses.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent]
+async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode {
+    let _ = (tx, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,14 @@
+//! `effects = elsewhere`.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account, effects = elsewhere, lease = "60s")]
+async fn pay(attempt: &mut Attempt<Postgres>, account: Account) -> StatusCode {
+    let _ = (attempt, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

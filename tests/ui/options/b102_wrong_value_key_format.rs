@@ -1,0 +1,14 @@
+//! `key_format = 4`.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account, key_format = 4)]
+async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode {
+    let _ = (tx, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,14 @@
+//! `max_response = 64usize`.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account, max_response = 64usize)]
+async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode {
+    let _ = (tx, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

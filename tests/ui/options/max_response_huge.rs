@@ -1,0 +1,14 @@
+//! More than can be meant.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account, max_response = "99999MiB")]
+async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode {
+    let _ = (tx, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,14 @@
+//! A method that is idempotent by definition.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account, methods = [POST, PUT])]
+async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode {
+    let _ = (tx, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

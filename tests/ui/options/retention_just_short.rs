@@ -1,0 +1,14 @@
+//! One second under 24 hours.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account, retention = "23h59m59s")]
+async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode {
+    let _ = (tx, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,14 @@
+//! More than a number holds.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account, retention = "99999999999999999999h")]
+async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode {
+    let _ = (tx, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

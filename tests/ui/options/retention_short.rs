@@ -1,0 +1,14 @@
+//! Under 24 hours, without permission.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account, retention = "1h")]
+async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode {
+    let _ = (tx, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,14 @@
+//! No `scope` beside other options.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(key = optional)]
+async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode {
+    let _ = (tx, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

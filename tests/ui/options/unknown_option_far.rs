@@ -1,0 +1,14 @@
+//! An option that does not exist.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account, timeout = "30s")]
+async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode {
+    let _ = (tx, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

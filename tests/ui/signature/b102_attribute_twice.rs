@@ -1,0 +1,15 @@
+//! The attribute twice.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account)]
+#[idempotent(scope = account, key = optional)]
+async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode {
+    let _ = (tx, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,14 @@
+//! An extractor by `&`.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account)]
+async fn pay(tx: &mut PgConnection, account: Account, uri: &Uri) -> StatusCode {
+    let _ = (tx, account, uri);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

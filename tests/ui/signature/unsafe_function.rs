@@ -1,0 +1,14 @@
+//! `unsafe`.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account)]
+async unsafe fn pay(tx: &mut PgConnection, account: Account) -> StatusCode {
+    let _ = (tx, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

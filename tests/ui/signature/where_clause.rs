@@ -1,0 +1,17 @@
+//! With a `where` clause.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account)]
+async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode
+where
+    Account: Clone,
+{
+    let _ = (tx, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

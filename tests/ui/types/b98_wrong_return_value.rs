@@ -1,0 +1,14 @@
+//! A body whose last value is of another type.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account)]
+async fn pay(tx: &mut PgConnection, account: Account) -> StatusCode {
+    let _ = (tx, account);
+    "paid"
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,14 @@
+//! A pooled connection, which is in no transaction.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(scope = account)]
+async fn pay(tx: &mut sqlx::pool::PoolConnection<Postgres>, account: Account) -> StatusCode {
+    let _ = (tx, account);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(pay));
+}

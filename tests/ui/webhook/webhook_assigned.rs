@@ -1,0 +1,14 @@
+//! A word alone.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(webhook = true, scope = provider, key = event.id)]
+async fn handle(tx: &mut PgConnection, provider: Account, event: Event) -> StatusCode {
+    let _ = (tx, provider, event);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(handle));
+}

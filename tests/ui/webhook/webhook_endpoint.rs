@@ -1,0 +1,14 @@
+//! The handler tells endpoints apart already.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(webhook, scope = (provider, endpoint), key = event.id)]
+async fn handle(tx: &mut PgConnection, provider: Account, event: Event) -> StatusCode {
+    let _ = (tx, provider, event);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(handle));
+}

@@ -1,0 +1,14 @@
+//! The key is moved out of the event.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(webhook, scope = provider, key = event.into_id())]
+async fn handle(tx: &mut PgConnection, provider: Account, event: Event) -> StatusCode {
+    let _ = (tx, provider, event);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(handle));
+}

@@ -1,0 +1,14 @@
+//! The key is not in the header.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(webhook, scope = provider, key = optional)]
+async fn handle(tx: &mut PgConnection, provider: Account, event: Event) -> StatusCode {
+    let _ = (tx, provider, event);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(handle));
+}

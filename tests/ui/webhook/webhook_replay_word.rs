@@ -1,0 +1,14 @@
+//! Not a way to answer.
+
+#[path = "../common.rs"] mod common;
+use common::*;
+
+#[idempotent(webhook, scope = provider, key = event.id, replay = all)]
+async fn handle(tx: &mut PgConnection, provider: Account, event: Event) -> StatusCode {
+    let _ = (tx, provider, event);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Routes = Router::new().route("/", post(handle));
+}
