@@ -1,5 +1,5 @@
-//! All that an expansion of `#[idempotent]` may name, and nothing else.
-//! Not for people: it changes in any release.
+//! The items that an expansion of `#[idempotent]` names, and the types that those items expose.
+//! Not a public interface: it changes in any release.
 
 pub use std::{result::Result, time::Duration};
 

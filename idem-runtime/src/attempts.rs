@@ -14,6 +14,7 @@ use crate::{
     engine::Refusal,
     fingerprint::{Comparison, Print},
     key::{Key, KeyError},
+    model::RecordId,
     observe::{Answer, answered},
     policy::{Handler, InProgress, KeyPresence, Policy, ScopeRule},
     problem::{Code, Problem},
@@ -107,9 +108,7 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         let id = match &self.key {
             KeySource::Header => self.by_header()?,
             KeySource::Event(None) => return Err(Code::EventIdMissing),
-            KeySource::Event(Some(id)) => {
-                Some(Digest::of("event", [self.scope()?.as_bytes(), self.handler.operation.as_bytes(), id]))
-            }
+            KeySource::Event(Some(id)) => Some(RecordId::of_event(self.scope()?, self.handler.operation, id)),
         };
         let (fingerprint, bytes) = if self.by_id_alone() {
             (Print::of_nothing(), Print::of_nothing())
@@ -127,7 +126,7 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
     }
 
     /// The digest of scope and header, if there is one and the method is protected.
-    fn by_header(&self) -> Result<Option<Digest>, Code> {
+    fn by_header(&self) -> Result<Option<RecordId>, Code> {
         let parts = &self.request.parts;
         if !self.policy.methods.protect(&parts.method) {
             return Ok(None);
@@ -140,10 +139,10 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         };
         let scope = self.scope()?;
         Ok(Some(match self.handler.scope {
-            ScopeRule::Account => Digest::of("key", [scope.as_bytes(), key.as_bytes()]),
+            ScopeRule::Account => RecordId::of_key(scope, key.as_bytes()),
             ScopeRule::AccountAndEndpoint => {
                 let (method, route) = self.request.endpoint();
-                Digest::of("key at endpoint", [scope.as_bytes(), method.as_bytes(), route.as_bytes(), key.as_bytes()])
+                RecordId::of_key_at_endpoint(scope, method.as_bytes(), route.as_bytes(), key.as_bytes())
             }
         }))
     }

@@ -5,12 +5,12 @@ use std::{borrow::Cow, fmt};
 
 use http::HeaderValue;
 
-use crate::digest::Digest;
+use crate::{digest::Digest, model::RecordId};
 
 /// What the keys of an attempt's steps are derived from.
 pub(crate) struct Steps {
     /// The record's primary key, a digest of scope and client key.
-    pub(crate) id: Digest,
+    pub(crate) id: RecordId,
     pub(crate) operation: Cow<'static, str>,
 }
 
@@ -86,7 +86,11 @@ mod tests {
     use super::*;
 
     fn steps(scope: &str, key: &str, operation: &'static str) -> Steps {
-        Steps { id: Digest::of("key", [scope.as_bytes(), key.as_bytes()]), operation: operation.into() }
+        Steps {
+            id: RecordId::from_slice(Digest::of("key", [scope.as_bytes(), key.as_bytes()]).as_bytes())
+                .expect("32 bytes"),
+            operation: operation.into(),
+        }
     }
 
     #[test]

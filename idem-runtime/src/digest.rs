@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 /// 32 bytes that stand for what they were made of.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Digest([u8; 32]);
+pub(crate) struct Digest([u8; 32]);
 
 impl Digest {
     /// The digest of `parts` under `name`; equal parts under another name give another digest.

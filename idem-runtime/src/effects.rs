@@ -9,9 +9,9 @@ use sqlx::Transaction;
 use crate::{
     Idempotency,
     backend::{AttemptId, Backend, Wanted},
-    digest::Digest,
     engine::{self, Lease, Leasing, Open, Refusal, Unsettled, Writes},
     external::Attempt,
+    model::RecordId,
     observe::Answer,
     policy::{Handler, InProgress, OnServerError, Policy},
     problem::Code,
@@ -168,7 +168,7 @@ impl<Db: Backend> Effects for External<Db> {
                 (wanted.id, Some(engine.claim::<Lease<Db>>(wanted, &terms, asked.in_progress).await?))
             }
             // No retry can be told from another request, so each has steps of its own.
-            None => (Digest::of("no key", [attempt.as_bytes()]), None),
+            None => (RecordId::of_attempt_without_key(attempt.as_bytes()), None),
         };
         Ok(Attempt::new(engine.store.clone(), id, asked.handler.operation.into(), asked.policy.isolation, lease))
     }

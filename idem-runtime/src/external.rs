@@ -8,8 +8,8 @@ use sqlx::Transaction;
 use crate::{
     backend::{Backend, Opening},
     derive::{StepKey, Steps},
-    digest::Digest,
     engine::{Lease, Store},
+    model::RecordId,
     policy::Isolation,
 };
 
@@ -61,7 +61,7 @@ pub struct Attempt<Db: Backend> {
 impl<Db: Backend> Attempt<Db> {
     pub(crate) fn new(
         store: Store<Db>,
-        id: Digest,
+        id: RecordId,
         operation: Cow<'static, str>,
         isolation: Option<Isolation>,
         lease: Option<Lease<Db>>,

@@ -166,6 +166,39 @@ mod tests {
         }
     }
 
+    /// Four rules; each golden value is the rule's number, then SHA-256 over the length-prefixed parts.
+    #[test]
+    fn b20_every_rule_is_pinned() {
+        fn order(_: &Parts, _: &Bytes) -> Vec<u8> {
+            b"order 17".to_vec()
+        }
+        let of = |body: &[u8], policy| print("POST", "/p?a=1", b"", body, policy);
+        let object = br#"{"b":2,"a":1}"#;
+        for (print, golden) in [
+            (
+                of(object, policy::Fingerprint::Bytes),
+                "01e19a0078e849de75b396c9f9c26d75286ca4a906de39afbcd33858f726bc85cd",
+            ),
+            (
+                of(object, policy::Fingerprint::Json),
+                "02765e86468788576aa17e6e3cb32bcaf33502b3623fb1fdf60fc2fa39246023b0",
+            ),
+            (
+                of(b"no json", policy::Fingerprint::Json),
+                "0277a5b3a8654674352dfd0462c8d6c806e29a993540a814a85d5052c3765149e0",
+            ),
+            (
+                of(object, policy::Fingerprint::Declared(order)),
+                "03f8be4a71faa14395682ca81797a172ae01ba55953bc4e369c5863798db28eb24",
+            ),
+            (Print::of_message(b"payload"), "04231166dcdad55f6ea95e8cc2919482cb2add7456e0476ea88ec86ccc08d7fc00"),
+            (Print::of_nothing(), "04d72451a558cd4b3608bed1426a1619856097a55dcb18cbf8db4d75fe3c9909fe"),
+        ] {
+            let hex: String = print.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(hex, golden);
+        }
+    }
+
     #[test]
     fn b12_an_empty_query_and_none_are_two_requests() {
         let of = |target| print("POST", target, b"", b"", policy::Fingerprint::Bytes);

@@ -116,8 +116,12 @@ impl<Db: Backend> Idempotency<Db> {
     }
 
     /// Waits until every attempt has ended: those whose clients have gone, too, which a server's own graceful shutdown
-    /// does not wait for. Call it after the server has stopped. A step against the database that overran
-    /// [`patience`](Builder::patience) has been answered and is not waited for; nothing of it commits.
+    /// does not wait for. Call it after the server has stopped.
+    ///
+    /// `drain` does not wait for a database step that exceeded [`patience`](Builder::patience): its client has already
+    /// received a 503. Such a step can still take effect. If it is COMMIT, or the statement that completes an external
+    /// attempt, the work may commit after `drain` has returned; the client received `idempotency-outcome-unknown`, and
+    /// its retry finds the record or runs. Any other such step commits nothing.
     ///
     /// # Errors
     /// [`Error::StillRunning`] if the limit ran out first. Ending the process then rolls those attempts back; those with

@@ -150,6 +150,8 @@ mod message;
 #[cfg(feature = "_server")]
 mod message_id;
 #[cfg(feature = "_server")]
+mod model;
+#[cfg(feature = "_server")]
 mod observe;
 #[cfg(feature = "_server")]
 mod once;
@@ -220,6 +222,8 @@ pub use lengths::{Lease, LeaseError, Retention, RetentionError};
 #[cfg(feature = "_server")]
 pub use message_id::MessageId;
 #[cfg(feature = "_server")]
+pub use model::{RecordId, RecordIdError};
+#[cfg(feature = "_server")]
 pub use once::{Consumer, NotDone, Once};
 #[cfg(feature = "_server")]
 pub use policy::{
@@ -229,8 +233,6 @@ pub use policy::{
 pub use problem::{Code, Problem};
 #[cfg(feature = "_server")]
 pub use reconcile::{BoxError, Dead, Reconciler, Verdict};
-#[cfg(feature = "_server")]
-pub use record::{NotARecordId, RecordId};
 #[cfg(feature = "_server")]
 pub use recovery::{Recovery, Swept};
 #[cfg(feature = "_server")]

@@ -10,10 +10,10 @@ use crate::{
     Idempotency,
     backend::{Backend, Wanted},
     call::EventId,
-    digest::Digest,
     engine::{self, Refusal, Unsettled, Writes},
     fingerprint::Print,
     message_id::MessageId,
+    model::RecordId,
     observe::{Answer, answered},
     once::{Consumer, NotDone, Once},
     outcome::Panicked,
@@ -33,7 +33,7 @@ impl<Db: Backend> Consumer<'_, Db> {
         let source = source.digest().ok_or_else(|| refused(Why::Code(Code::ScopeEmpty)))?;
         let print = self.payload.unwrap_or_else(|| Print::of_message(&[]));
         let wanted = Wanted {
-            id: Digest::of("message", [source.as_bytes(), operation.as_bytes(), &id]),
+            id: RecordId::of_message(source, operation, &id),
             fingerprint: print,
             bytes: print,
             operation,

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use crate::{
     backend::{Backend, Listed, Taken},
     external::Attempt,
-    record::RecordId,
+    model::RecordId,
     request::StoredRequest,
 };
 
@@ -102,7 +102,7 @@ impl Dead {
     pub(crate) fn of(Taken { listed, request }: Taken) -> Self {
         let decoded = request.as_deref().and_then(StoredRequest::decode);
         if request.is_some() && decoded.is_none() {
-            tracing::error!(record = %RecordId(listed.id), "a stored request cannot be read");
+            tracing::error!(record = %listed.id, "a stored request cannot be read");
         }
         Self { listed, request: decoded }
     }
@@ -110,7 +110,7 @@ impl Dead {
     /// Which record it is, for logs and for [`Idempotency::resolve`](crate::Idempotency::resolve).
     #[must_use]
     pub fn id(&self) -> RecordId {
-        RecordId(self.listed.id)
+        self.listed.id
     }
 
     /// The stored name of the effect.

@@ -1,12 +1,10 @@
 //! What is stored for a key, as rows hold it, and the encoding of its headers.
 //! Golden bytes in the tests pin the encoding: records outlive releases.
 
-use std::{fmt, str::FromStr};
-
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
-use crate::{digest::Digest, policy::SetCookie};
+use crate::policy::SetCookie;
 
 /// The encoding of `headers` below. A row with another number is not read.
 const FORMAT: i16 = 1;
@@ -22,41 +20,6 @@ pub struct Record {
     pub(crate) status: i16,
     pub(crate) headers: Vec<u8>,
     pub(crate) body: Bytes,
-}
-
-/// Names a record in lists, logs and [`Idempotency::resolve`](crate::Idempotency::resolve): 64 hexadecimal digits, from
-/// which neither key nor scope can be read.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RecordId(pub(crate) Digest);
-
-impl fmt::Display for RecordId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for RecordId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RecordId({self})")
-    }
-}
-
-/// The text is not that of a [`RecordId`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a record is named by 64 hexadecimal digits")]
-pub struct NotARecordId;
-
-impl FromStr for RecordId {
-    type Err = NotARecordId;
-
-    fn from_str(text: &str) -> Result<Self, NotARecordId> {
-        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(NotARecordId);
-        }
-        let bytes: Result<Vec<u8>, _> =
-            (0..32).map(|at| u8::from_str_radix(text.get(2 * at..2 * at + 2).unwrap_or_default(), 16)).collect();
-        bytes.ok().and_then(|bytes| Digest::from_slice(&bytes)).map(Self).ok_or(NotARecordId)
-    }
 }
 
 /// Why a stored record cannot be replayed.
@@ -187,6 +150,29 @@ mod tests {
     fn b20_the_encoding_is_pinned() {
         let encoded = encode(&headers(&[("location", b"/p/1"), ("x", b"\xff")]), SetCookie::Replay);
         assert_eq!(encoded.as_deref(), Some(&b"\0\0\0\x08location\0\0\0\x04/p/1\0\0\0\x01x\0\0\0\x01\xff"[..]));
+    }
+
+    #[test]
+    fn b20_the_formats_are_pinned() {
+        let response =
+            Record::new(vec![1], StatusCode::CREATED, &headers(&[("x", b"1")]), "body".into(), SetCookie::Replay);
+        let golden = Record {
+            fingerprint: vec![1],
+            format: 1,
+            status: 201,
+            headers: b"\0\0\0\x01x\0\0\0\x011".to_vec(),
+            body: Bytes::from_static(b"body"),
+        };
+        assert!(response == Some(golden));
+        let golden = Record {
+            fingerprint: vec![4],
+            format: 2,
+            status: 0,
+            headers: Vec::new(),
+            body: Bytes::from_static(b"[1]"),
+        };
+        assert!(Record::of_value(vec![4], b"[1]".to_vec()) == golden);
+        assert_eq!(golden.value(), Some(&b"[1]"[..]));
     }
 
     #[test]

@@ -11,14 +11,14 @@ use tokio::sync::{Notify, futures::OwnedNotified};
 
 use crate::{
     backend::{Twin, Wanted},
-    digest::Digest,
     fingerprint::Print,
+    model::RecordId,
 };
 
 /// The keys in hand now.
 #[derive(Default)]
 pub(crate) struct Running {
-    keys: Mutex<HashMap<Digest, InHand>>,
+    keys: Mutex<HashMap<RecordId, InHand>>,
 }
 
 struct InHand {
@@ -46,7 +46,7 @@ pub(crate) struct Met {
 /// A key in hand; dropping it lets go.
 pub(crate) struct Presence {
     running: Arc<Running>,
-    id: Digest,
+    id: RecordId,
     /// The entry's, by which it is told from the entry of whoever has taken the key over.
     changed: Arc<Notify>,
 }
@@ -106,7 +106,7 @@ impl Running {
         self.keys().contains_key(&wanted.id)
     }
 
-    fn keys(&self) -> MutexGuard<'_, HashMap<Digest, InHand>> {
+    fn keys(&self) -> MutexGuard<'_, HashMap<RecordId, InHand>> {
         // Every change is one map operation, so the map is whole whatever panicked.
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,7 +147,7 @@ mod tests {
         let body = Bytes::from_static(body.as_bytes());
         let subject = Subject { parts: &parts, uri: &parts.uri, body: &body };
         Wanted {
-            id: Digest::of("key", [key.as_bytes()]),
+            id: RecordId::of_attempt_without_key(key.as_bytes()),
             fingerprint: subject.print(Fingerprint::Json),
             bytes: subject.bytes(),
             operation: "pay",

@@ -10,9 +10,10 @@ use crate::{
     engine::{self, Writes, unbroken},
     error::Error,
     lengths::Lease,
+    model::RecordId,
     problem::Code,
     reconcile::{Verdict, began},
-    record::{Record, RecordId},
+    record::Record,
 };
 
 /// How many are listed at most.
@@ -97,10 +98,10 @@ impl<Db: Backend> Idempotency<Db> {
         // Whoever is told of it may have gone: what is decided is in the log all the same.
         unbroken(async move {
             let length = store.patience.saturating_mul(2).min(Lease::MAX.length());
-            let taking = store.on_pool(async move |pool| Db::take(&pool, Take::One(&id.0), attempt, length).await);
+            let taking = store.on_pool(async move |pool| Db::take(&pool, Take::One(&id), attempt, length).await);
             let taken = taking.await.map_err(Error::Database)?;
             let operation = taken.ok_or(ResolveError::NotStalled)?.listed.operation;
-            let lease = engine::Lease::taken(store, Holder { id: id.0, attempt });
+            let lease = engine::Lease::taken(store, Holder { id, attempt });
             let ended = match decision {
                 Decision::Complete(writes, record) => lease.complete(None, writes, record).await,
                 Decision::Free => lease.free(None).await,
@@ -118,6 +119,6 @@ impl Stalled {
     fn of(listed: Listed) -> Self {
         let began = began(&listed);
         let Listed { id, operation, asked, last_error, began: _ } = listed;
-        Self { id: RecordId(id), operation, began, asked, last_error }
+        Self { id, operation, began, asked, last_error }
     }
 }

@@ -22,7 +22,6 @@ use crate::{
     outcome::{Panicked, caught},
     policy::Policy,
     reconcile::{Dead, Verdict},
-    record::RecordId,
     recovery::{Recovery, Swept},
 };
 
@@ -77,7 +76,7 @@ impl<Db: Backend> Recovery<Db> {
     /// Asks about one record, and ends it as told.
     async fn decide(&self, taken: Taken, attempt: AttemptId) -> Told {
         let dead = Dead::of(taken);
-        let RecordId(id) = dead.id();
+        let id = dead.id();
         let holder = Holder { id, attempt };
         let isolation = self.idempotency.app.policy.isolation;
         let lease = Lease::taken(self.store().clone(), holder);

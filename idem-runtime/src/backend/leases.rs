@@ -6,7 +6,7 @@ use std::{fmt, future::Future, time::Duration};
 use sqlx::{Database, Pool};
 
 use super::{Look, Wanted, Written};
-use crate::{digest::Digest, record::Record};
+use crate::{model::RecordId, record::Record};
 
 /// Tells one attempt's lease from every other's, also from a later one of the same key.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl fmt::Debug for AttemptId {
 /// Which record an attempt holds, and as whom.
 #[derive(Clone, Copy, Debug)]
 pub struct Holder {
-    pub(crate) id: Digest,
+    pub(crate) id: RecordId,
     pub(crate) attempt: AttemptId,
 }
 
@@ -74,13 +74,13 @@ pub enum Take<'t> {
         most_asks: u32,
     },
     /// This one, by hand, also while it waits to be asked again.
-    One(&'t Digest),
+    One(&'t RecordId),
 }
 
 /// A dead attempt.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    pub(crate) id: Digest,
+    pub(crate) id: RecordId,
     pub(crate) operation: String,
     /// When the attempt began, in milliseconds since 1970 by the database's clock.
     pub(crate) began: i64,
@@ -96,9 +96,9 @@ pub struct Taken {
     pub(crate) request: Option<Vec<u8>>,
 }
 
-/// The digest in a column.
-pub(super) fn digest(bytes: &[u8]) -> Result<Digest, sqlx::Error> {
-    Digest::from_slice(bytes).ok_or_else(|| sqlx::Error::Decode("a digest has 32 bytes".into()))
+/// The identifier in a column.
+pub(super) fn record_id(bytes: &[u8]) -> Result<RecordId, sqlx::Error> {
+    RecordId::from_slice(bytes).ok_or_else(|| sqlx::Error::Decode("a record id has 32 bytes".into()))
 }
 
 /// What a write of one record's row came to.

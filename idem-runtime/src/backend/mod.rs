@@ -6,7 +6,7 @@ use std::{future::Future, time::Duration};
 use sqlx::{Pool, SqlStr, Transaction, error::DatabaseError};
 
 use crate::{
-    digest::Digest, error::Error, fingerprint::Print, lengths::Retention, outcome::Cause, policy::Isolation,
+    error::Error, fingerprint::Print, lengths::Retention, model::RecordId, outcome::Cause, policy::Isolation,
     record::Record,
 };
 
@@ -25,7 +25,7 @@ const SCHEMA_VERSION: i32 = 2;
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// The digest of scope and key: the record's primary key.
-    pub(crate) id: Digest,
+    pub(crate) id: RecordId,
     pub(crate) fingerprint: Print,
     /// The fingerprint by bytes, whichever the handler chose.
     pub(crate) bytes: Print,

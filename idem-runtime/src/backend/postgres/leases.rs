@@ -9,7 +9,7 @@ use super::{Locks, code, found};
 use crate::{
     backend::{
         AttemptId, Holder, Leases, Listed, Look, Survey, Take, Taken, ToLease, Written,
-        leases::{digest, written},
+        leases::{record_id, written},
     },
     record::Record,
 };
@@ -301,7 +301,7 @@ fn taken(row: &PgRow) -> Result<Taken, sqlx::Error> {
 
 fn listed(row: &PgRow) -> Result<Listed, sqlx::Error> {
     Ok(Listed {
-        id: digest(row.try_get("id")?)?,
+        id: record_id(row.try_get("id")?)?,
         operation: row.try_get("operation")?,
         began: row.try_get("began")?,
         asked: row.try_get::<i32, _>("asked")?.cast_unsigned(),

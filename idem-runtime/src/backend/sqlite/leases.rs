@@ -10,7 +10,7 @@ use super::{LOOK, look, no_savepoint, now};
 use crate::{
     backend::{
         AttemptId, Holder, Leases, Listed, Look, Survey, Take, Taken, ToLease, Written,
-        leases::{digest, written},
+        leases::{record_id, written},
     },
     record::Record,
 };
@@ -234,7 +234,7 @@ fn taken(row: &SqliteRow) -> Result<Taken, sqlx::Error> {
 
 fn listed(row: &SqliteRow) -> Result<Listed, sqlx::Error> {
     Ok(Listed {
-        id: digest(row.try_get("id")?)?,
+        id: record_id(row.try_get("id")?)?,
         operation: row.try_get("operation")?,
         began: row.try_get("began")?,
         asked: row.try_get("asked")?,

@@ -1,0 +1,26 @@
+//! Plain values and the encodings that are stored: no axum, no sqlx, no I/O.
+//! What is stored outlives releases. Never change what a row of this table means; add a rule or a format with a new number.
+//!
+//! | stored | rule or format | made by | pinned by |
+//! |---|---|---|---|
+//! | `idem_records.id` | `key` | [`RecordId::of_key`] | `record_id`, golden rows in `tests/conformance/schema.rs` |
+//! | | `key at endpoint` | [`RecordId::of_key_at_endpoint`] | the same |
+//! | | `event` | [`RecordId::of_event`] | `record_id` |
+//! | | `message` | [`RecordId::of_message`] | `record_id` |
+//! | | `no key` (never a row; step keys derive from it) | [`RecordId::of_attempt_without_key`] | `record_id` |
+//! | part of every identifier | `scope`, `scope and` | `ScopeId` | `record_id` |
+//! | `idem_records.fingerprint` | 1 bytes | `fingerprint::Rule` | `fingerprint`, golden rows |
+//! | | 2 JSON | the same, over `canonical_json` | the same |
+//! | | 3 function | the same | `fingerprint` |
+//! | | 4 message | the same | `fingerprint` |
+//! | `idem_records.format` | 1 response: `headers`, `status`, `body` | `Record::new` | `record`, golden rows |
+//! | | 2 value: JSON in `body` | `Record::of_value` | `record` |
+//! | `idem_records.request` | 1 | `StoredRequest::encode` | `stored_request` |
+//! | step keys in other systems | `step`, `step at` | `StepKey` | `step_key` |
+//! | advisory locks of running claims | `request` | `backend::postgres::Locks` | `locks` |
+//!
+//! The client's stored calls (`Call::encode`) are pinned in the crate `idem-client`.
+
+mod record_id;
+
+pub use record_id::{RecordId, RecordIdError};
