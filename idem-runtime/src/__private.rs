@@ -6,19 +6,31 @@ pub use std::{result::Result, time::Duration};
 pub use axum::response::Response;
 
 pub use crate::{
-    __documented as documented, Idempotency, NotDone, Once,
-    attempts::Attempts,
-    call::{Call, EventId, Via, event_id, scope_of},
-    connection::{HoldsIdempotency, IdempotencyOn, OnAttempt, OnDatabase, holds, never},
-    message::{Came, ElseNoResult, Form, Message, Payload, Returned, Unclaimed, form, message, payload_of},
-    openapi::{Declared, Unnamed, declared},
-    outcome::{ByError, ByNothing, Cause, Outcome, Panicked, Probe, caught, outcome},
-    policy::{
-        Fingerprint, Handler, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, Replay,
-        ScopeRule, SetCookie,
+    __documented as documented,
+    app::Idempotency,
+    backend::Cause,
+    engine::{Panicked, caught},
+    http::{
+        call::{Call, Via, scope_of},
+        handler_param::{HoldsIdempotency, IdempotencyOn, OnAttempt, OnDatabase, holds, never},
+        outcome::{ByError, ByNothing, Outcome, Probe, outcome},
+        run::Attempts,
+        settle::Claim,
+        tasks::{Finishing, Tasks},
     },
-    settle::Claim,
-    tasks::{Finishing, Tasks},
+    messages::{
+        NotDone, Once,
+        claim::{Came, ElseNoResult, Form, Message, Payload, Returned, Unclaimed, form, message, payload_of},
+    },
+    model::{
+        handler_options::{Handler, ScopeRule},
+        message_id::{EventId, event_id},
+        options::{
+            Fingerprint, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, Replay,
+            SetCookie,
+        },
+    },
+    openapi::{Declared, Unnamed, declared},
 };
 
 #[cfg(feature = "utoipa")]

@@ -6,7 +6,7 @@ use std::{fmt, future::Future, time::Duration};
 use sqlx::{Database, Pool};
 
 use super::{Look, Wanted, Written};
-use crate::{model::RecordId, record::Record};
+use crate::model::{record::Record, record_id::RecordId};
 
 /// Tells one attempt's lease from every other's, also from a later one of the same key.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -6,10 +6,11 @@ use std::{future::Future, time::Duration};
 use sqlx::{Pool, SqlStr, Transaction, error::DatabaseError};
 
 use crate::{
-    error::Error, fingerprint::Print, lengths::Retention, model::RecordId, outcome::Cause, policy::Isolation,
-    record::Record,
+    backend::error::Error,
+    model::{fingerprint::Print, options::Isolation, record::Record, record_id::RecordId, retention::Retention},
 };
 
+pub(crate) mod error;
 mod leases;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -205,6 +206,17 @@ fn expect_version(found: Option<i32>) -> Result<(), Error> {
 /// A length of time that a database counted; none where it is over.
 fn milliseconds(counted: i64) -> Duration {
     Duration::from_millis(u64::try_from(counted).unwrap_or(0))
+}
+
+/// What the database has to do with the error that a body returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A serialization failure or a deadlock: the whole transaction may simply be run again.
+    Conflict,
+    /// The database could not write. SQLite has then rolled back the whole transaction by itself.
+    Unwritable,
+    /// Nothing that is known.
+    Unknown,
 }
 
 /// What a statement's error says of its transaction, whatever the database: handlers' errors do not tell which it was.

@@ -8,18 +8,24 @@ use tokio::time::timeout;
 
 use crate::{
     backend::{Backend, Fault, Held, Look, Opening, Twin, Wanted},
-    policy::{InProgress, Isolation},
-    record::Record,
-    running::{Met, Presence, Running},
+    engine::in_flight::{Met, Presence, Running},
+    model::{
+        options::{InProgress, Isolation},
+        record::Record,
+    },
 };
 
-mod ending;
+pub(crate) mod attempt;
+mod caught;
+pub(crate) mod in_flight;
 mod lease;
+mod settle;
 mod store;
 mod waiting;
 
-pub(crate) use ending::{Unsettled, Writes};
+pub use caught::{Panicked, caught};
 pub(crate) use lease::{Lease, Leasing};
+pub(crate) use settle::{Unsettled, Writes};
 pub(crate) use store::{Store, unbroken};
 use store::{bounded, log, log_overdue};
 use waiting::Waiting;

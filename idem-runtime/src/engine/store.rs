@@ -13,7 +13,7 @@ use tokio::{runtime::Handle, time::timeout};
 
 use crate::{
     backend::{Backend, Opening},
-    policy::Isolation,
+    model::options::Isolation,
 };
 
 /// A pool and its patience.

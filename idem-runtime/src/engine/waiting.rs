@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{backend::Wanted, policy::InProgress, running::Running};
+use crate::{backend::Wanted, engine::in_flight::Running, model::options::InProgress};
 
 /// Until the next look while a twin runs in another process: doubled each time, up to the longest.
 const POLL_FIRST: Duration = Duration::from_millis(25);

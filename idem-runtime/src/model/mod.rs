@@ -21,6 +21,18 @@
 //!
 //! The client's stored calls (`Call::encode`) are pinned in the crate `idem-client`.
 
-mod record_id;
-
-pub use record_id::{RecordId, RecordIdError};
+pub(crate) mod canonical_json;
+pub(crate) mod codec;
+pub(crate) mod digest;
+pub(crate) mod fingerprint;
+pub(crate) mod handler_options;
+pub(crate) mod idempotency_key;
+pub(crate) mod lease_duration;
+pub(crate) mod message_id;
+pub(crate) mod options;
+pub(crate) mod record;
+pub(crate) mod record_id;
+pub(crate) mod retention;
+pub(crate) mod scope;
+pub(crate) mod step_key;
+pub(crate) mod stored_request;

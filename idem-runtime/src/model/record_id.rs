@@ -3,7 +3,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::digest::Digest;
+use crate::model::digest::Digest;
 
 /// The identifier of a record, as lists, logs and [`Idempotency::resolve`](crate::Idempotency::resolve) use it: 64
 /// hexadecimal digits. Neither the key nor the scope can be read from it.
@@ -79,7 +79,7 @@ impl FromStr for RecordId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scope::ScopeId;
+    use crate::model::scope::ScopeId;
 
     fn scope() -> Digest {
         *ScopeId::new("ada").digest().expect("a scope")

@@ -16,7 +16,7 @@ use super::{
     routes::{Document, MARK, Say, sealed::Sealed},
     text::{Answer, Text},
 };
-use crate::{call::Call, effects::Effects};
+use crate::http::{call::Call, effects::Effects};
 
 impl<E, T, R, const CHOICES: u128> OperationInput for Call<E, T, Declared<R, CHOICES>>
 where

@@ -6,9 +6,10 @@ use std::time::Duration;
 use http::Method;
 
 use super::declared::bit;
-use crate::{
-    lengths::Retention,
-    policy::{Fingerprint, InProgress, KeyFormat, KeyPresence, Methods, Mismatch, Policy},
+use crate::model::{
+    handler_options::Policy,
+    options::{Fingerprint, InProgress, KeyFormat, KeyPresence, Methods, Mismatch},
+    retention::Retention,
 };
 
 /// What of one handler its clients see.
@@ -77,7 +78,7 @@ const fn low(number: u128) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{Handler, ScopeRule};
+    use crate::model::handler_options::{Handler, ScopeRule};
 
     fn read(handler: Handler) -> Choices {
         Choices::read(handler.choices(), Policy::default())

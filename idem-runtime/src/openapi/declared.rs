@@ -6,7 +6,10 @@ use std::marker::PhantomData;
 use bytes::Bytes;
 use http::request::Parts;
 
-use crate::policy::{Fingerprint, Handler, InProgress, KeyFormat, KeyPresence, Methods, Mismatch, ScopeRule};
+use crate::model::{
+    handler_options::{Handler, ScopeRule},
+    options::{Fingerprint, InProgress, KeyFormat, KeyPresence, Methods, Mismatch},
+};
 
 /// What the clients of a handler see of its attribute, and `R`, what it returns.
 pub struct Declared<R, const CHOICES: u128>(PhantomData<fn() -> R>);

@@ -9,7 +9,7 @@ use super::{
     choices::Choices,
     text::{Text, text},
 };
-use crate::{Idempotency, backend::Backend, policy::KeyPresence};
+use crate::{app::Idempotency, backend::Backend, model::options::KeyPresence};
 
 /// The extension by which an operation carries the choices of its handler until the document is whole.
 pub(super) const MARK: &str = "x-idem-choices";

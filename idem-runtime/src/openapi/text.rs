@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 
 use super::choices::Choices;
 use crate::{
-    lengths::Retention,
-    policy::{Fingerprint, InProgress, KeyFormat, KeyPresence, Mismatch},
-    problem::{Code, Problem},
+    app::problem::{Code, Problem},
+    model::{
+        options::{Fingerprint, InProgress, KeyFormat, KeyPresence, Mismatch},
+        retention::Retention,
+    },
 };
 
 /// What is said of one operation, as the JSON of OpenAPI.

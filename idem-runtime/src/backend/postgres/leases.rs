@@ -11,7 +11,7 @@ use crate::{
         AttemptId, Holder, Leases, Listed, Look, Survey, Take, Taken, ToLease, Written,
         leases::{record_id, written},
     },
-    record::Record,
+    model::record::Record,
 };
 
 /// Reads the record, and where there is none inserts one in progress, or replaces an expired one. The request locks come

@@ -12,7 +12,7 @@ use crate::{
         AttemptId, Holder, Leases, Listed, Look, Survey, Take, Taken, ToLease, Written,
         leases::{record_id, written},
     },
-    record::Record,
+    model::record::Record,
 };
 
 /// Inserts a record in progress, or replaces an expired one.

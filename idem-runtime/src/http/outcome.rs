@@ -1,0 +1,158 @@
+//! What a handler's body came to: a response, an error of the database that asks for another run, or a panic.
+//! Owned, so that nothing borrows the transaction when the claim is settled.
+
+use std::{
+    error::Error as StdError,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use axum::response::{IntoResponse, Response};
+use sqlx::error::DatabaseError;
+
+use crate::{
+    backend::{Cause, cause},
+    engine::Panicked,
+};
+
+/// Looks for a database error behind what a body returned: `(&&Probe(&result)).cause()`.
+///
+/// Method look-up takes the first that fits: `ByError` if the body returned a `Result` whose error is an `Error`,
+/// `ByNothing` for everything else. The return types of handlers need no bound for it.
+pub struct Probe<'r, R>(pub &'r Result<R, Panicked>);
+
+/// See [`Probe`].
+pub trait ByError {
+    /// Follows the error's sources.
+    fn cause(&self) -> Cause;
+}
+
+impl<T, E: StdError + 'static> ByError for &Probe<'_, Result<T, E>> {
+    fn cause(&self) -> Cause {
+        let Ok(Err(error)) = self.0 else { return Cause::Unknown };
+        let mut sources = std::iter::successors(Some(error as &(dyn StdError + 'static)), |&error| error.source());
+        let database = sources.find_map(|error| {
+            // A transparent error of an application shows not the `sqlx::Error` in it, but that one's own source.
+            let transparent = error.downcast_ref::<Box<dyn DatabaseError>>().map(AsRef::as_ref);
+            error.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error).or(transparent)
+        });
+        database.map_or(Cause::Unknown, cause)
+    }
+}
+
+/// See [`Probe`].
+pub trait ByNothing {
+    /// Says no.
+    fn cause(&self) -> Cause;
+}
+
+impl<R> ByNothing for Probe<'_, R> {
+    fn cause(&self) -> Cause {
+        Cause::Unknown
+    }
+}
+
+/// What a body came to, owned: nothing in it borrows the transaction.
+pub struct Outcome(pub(crate) Result<(Response, Cause), Panicked>);
+
+impl Outcome {
+    pub(crate) fn cause(&self) -> Cause {
+        self.0.as_ref().map_or(Cause::Unknown, |(_, cause)| *cause)
+    }
+}
+
+/// Makes a response of what a body returned; a panic on the way is the body's too.
+pub fn outcome<R: IntoResponse>(result: Result<R, Panicked>, cause: Cause) -> Outcome {
+    let response =
+        result.and_then(|returned| catch_unwind(AssertUnwindSafe(|| returned.into_response())).map_err(|_| Panicked));
+    Outcome(response.map(|response| (response, cause)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{borrow::Cow, fmt};
+
+    use sqlx::error::ErrorKind;
+
+    use super::*;
+
+    /// An error as a database reports it.
+    #[derive(Debug)]
+    struct Reported(&'static str);
+
+    impl fmt::Display for Reported {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("reported")
+        }
+    }
+
+    impl StdError for Reported {}
+
+    impl DatabaseError for Reported {
+        fn message(&self) -> &'static str {
+            "reported"
+        }
+
+        fn code(&self) -> Option<Cow<'_, str>> {
+            Some(self.0.into())
+        }
+
+        fn as_error(&self) -> &(dyn StdError + Send + Sync + 'static) {
+            self
+        }
+
+        fn as_error_mut(&mut self) -> &mut (dyn StdError + Send + Sync + 'static) {
+            self
+        }
+
+        fn into_error(self: Box<Self>) -> Box<dyn StdError + Send + Sync + 'static> {
+            self
+        }
+
+        fn kind(&self) -> ErrorKind {
+            ErrorKind::Other
+        }
+    }
+
+    /// The ways in which applications hold a database error.
+    #[derive(Debug, thiserror::Error)]
+    enum AppError {
+        #[error("the database failed")]
+        Source(#[source] sqlx::Error),
+        #[error(transparent)]
+        Transparent(sqlx::Error),
+        #[error("deeper")]
+        Deeper(#[source] Box<AppError>),
+        #[error("without a source")]
+        Hidden,
+    }
+
+    fn reported(code: &'static str) -> sqlx::Error {
+        sqlx::Error::Database(Box::new(Reported(code)))
+    }
+
+    fn cause_of(error: AppError) -> Cause {
+        let result: Result<Result<(), AppError>, Panicked> = Ok(Err(error));
+        (&&Probe(&result)).cause()
+    }
+
+    #[test]
+    fn b39_a_conflict_is_seen_through_the_errors_of_an_application() {
+        for code in ["40001", "40P01"] {
+            assert_eq!(cause_of(AppError::Source(reported(code))), Cause::Conflict);
+            assert_eq!(cause_of(AppError::Transparent(reported(code))), Cause::Conflict);
+            assert_eq!(cause_of(AppError::Deeper(Box::new(AppError::Source(reported(code))))), Cause::Conflict);
+            assert_eq!(cause_of(AppError::Deeper(Box::new(AppError::Transparent(reported(code))))), Cause::Conflict);
+        }
+    }
+
+    #[test]
+    fn other_errors_are_the_handlers_own() {
+        assert_eq!(cause_of(AppError::Source(reported("23505"))), Cause::Unknown);
+        assert_eq!(cause_of(AppError::Transparent(sqlx::Error::RowNotFound)), Cause::Unknown);
+        assert_eq!(cause_of(AppError::Hidden), Cause::Unknown);
+        let no_result: Result<&str, Panicked> = Ok("40001");
+        assert_eq!(Probe(&no_result).cause(), Cause::Unknown);
+        let panicked: Result<Result<(), AppError>, Panicked> = Err(Panicked);
+        assert_eq!((&&Probe(&panicked)).cause(), Cause::Unknown);
+    }
+}

@@ -1,0 +1,49 @@
+//! Where attempts run: in tasks of their own, which a client's disconnect does not stop.
+//! `drain` waits for them, and the caller's span goes with them.
+
+use std::{
+    future::Future,
+    panic::resume_unwind,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use axum::response::{IntoResponse, Response};
+use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
+use tracing::{Instrument, Span};
+
+use crate::app::problem::{Code, Problem};
+
+/// The task in which one request's attempts are to run.
+pub struct Tasks {
+    pub(crate) tracker: TaskTracker,
+    pub(crate) span: Span,
+}
+
+impl Tasks {
+    /// Starts the attempts. The future's type does not show in what comes back, so that a body that is not `Send` is
+    /// reported here and not at the route again.
+    pub fn run(self, attempts: impl Future<Output = Response> + Send + 'static) -> Finishing {
+        Finishing(self.tracker.spawn(attempts.instrument(self.span)))
+    }
+}
+
+/// Attempts that run to their end, awaited or not.
+pub struct Finishing(JoinHandle<Response>);
+
+impl Future for Finishing {
+    type Output = Response;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Response> {
+        Poll::Ready(match ready!(Pin::new(&mut self.0).poll(context)) {
+            Ok(response) => response,
+            Err(failed) => match failed.try_into_panic() {
+                // Not the body's panic, which is caught and stored: the application's own renderer.
+                Ok(panic) => resume_unwind(panic),
+                // The runtime is shutting down.
+                Err(_) => Problem::new(Code::OutcomeUnknown).into_response(),
+            },
+        })
+    }
+}

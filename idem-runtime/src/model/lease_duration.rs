@@ -1,0 +1,70 @@
+//! How long an attempt with external effects may stay in progress without renewal.
+//! The constructor checks it, so nothing after it has to.
+
+use std::time::Duration;
+
+/// How long an attempt with external effects may stay in progress without renewal. `lease = "60s"`.
+///
+/// While its process lives the lease is renewed. So its length is how long a killed attempt waits for the recovery, and how
+/// long a paused or cut-off process may take to come back before its attempt is decided by others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    pub(crate) milliseconds: u32,
+}
+
+/// Why a [`Lease`] was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LeaseError {
+    /// It would be over before the attempt began.
+    #[error("a lease must be at least one millisecond")]
+    Zero,
+    /// More than a day.
+    #[error("a lease must be at most 24 hours")]
+    Long,
+}
+
+impl Lease {
+    /// 60 seconds, the default.
+    pub const MINUTE: Self = Self { milliseconds: 60_000 };
+    /// The longest lease: 24 hours.
+    pub const MAX: Self = Self { milliseconds: 24 * 60 * 60 * 1000 };
+
+    /// A lease of whole milliseconds; a fraction is dropped.
+    ///
+    /// # Errors
+    /// [`LeaseError`] under one millisecond or over [`MAX`](Self::MAX).
+    #[allow(clippy::cast_possible_truncation)] // bounded by MAX just before
+    pub const fn new(length: Duration) -> Result<Self, LeaseError> {
+        match length.as_millis() {
+            0 => Err(LeaseError::Zero),
+            milliseconds if milliseconds > Self::MAX.milliseconds as u128 => Err(LeaseError::Long),
+            milliseconds => Ok(Self { milliseconds: milliseconds as u32 }),
+        }
+    }
+
+    /// Its length.
+    #[must_use]
+    pub const fn length(self) -> Duration {
+        Duration::from_millis(self.milliseconds as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_some_milliseconds_and_at_most_a_day() {
+        for (length, lease) in [
+            (Duration::ZERO, Err(LeaseError::Zero)),
+            (Duration::from_nanos(999_999), Err(LeaseError::Zero)),
+            (Duration::from_micros(1_999), Ok(Duration::from_millis(1))),
+            (Duration::from_millis(300), Ok(Duration::from_millis(300))),
+            (Lease::MAX.length(), Ok(Duration::from_hours(24))),
+            (Lease::MAX.length() + Duration::from_millis(1), Err(LeaseError::Long)),
+            (Duration::MAX, Err(LeaseError::Long)),
+        ] {
+            assert_eq!(Lease::new(length).map(Lease::length), lease, "{length:?}");
+        }
+    }
+}

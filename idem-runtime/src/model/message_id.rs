@@ -1,0 +1,111 @@
+//! What identifies a message or an event at its source: the `MessageId` trait of ids.
+//! A missing one is none, and said so, rather than one id for all messages without.
+
+use std::{borrow::Cow, rc::Rc, sync::Arc};
+
+/// The id of a message, equal at every delivery of it. Implemented for texts, bytes and whole numbers, and for an `Option` of
+/// them, of which `None` is a missing id, as an empty text is.
+///
+/// Of another type, pass its text: `key = message.id.to_string()`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the id of a message",
+    label = "not an id",
+    note = "texts, bytes, whole numbers and options of them are; of another type write `.to_string()` behind it"
+)]
+pub trait MessageId {
+    /// Its bytes; `None` if it is missing.
+    fn message_id(&self) -> Option<Cow<'_, [u8]>>;
+}
+
+/// The types that are their own bytes.
+macro_rules! bytes {
+    ($($Type:ty: $bytes:ident,)*) => {$(
+        impl MessageId for $Type {
+            fn message_id(&self) -> Option<Cow<'_, [u8]>> {
+                Some(Cow::Borrowed(self.$bytes()))
+            }
+        }
+    )*};
+}
+
+bytes! {
+    str: as_bytes,
+    String: as_bytes,
+    [u8]: as_ref,
+    Vec<u8>: as_ref,
+    bytes::Bytes: as_ref,
+}
+
+/// Numbers count as they are written, whatever the width of their type.
+macro_rules! numbers {
+    ($($Type:ty)*) => {$(
+        impl MessageId for $Type {
+            fn message_id(&self) -> Option<Cow<'_, [u8]>> {
+                Some(Cow::Owned(self.to_string().into_bytes()))
+            }
+        }
+    )*};
+}
+
+numbers! { i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize }
+
+impl<T: MessageId> MessageId for Option<T> {
+    fn message_id(&self) -> Option<Cow<'_, [u8]>> {
+        self.as_ref().and_then(T::message_id)
+    }
+}
+
+/// What holds an id has it.
+macro_rules! holders {
+    ($($Holder:ty,)*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<T: MessageId + ?Sized> MessageId for $Holder {
+            fn message_id(&self) -> Option<Cow<'_, [u8]>> {
+                T::message_id(self)
+            }
+        }
+    )*};
+}
+
+holders! { &T, Box<T>, Rc<T>, Arc<T>, }
+
+/// The id of an event, owned; `None` if it is missing.
+pub struct EventId(pub(crate) Option<Vec<u8>>);
+
+/// The id that the attribute's `key` gives. A function for the same reason.
+pub fn event_id<I: MessageId + ?Sized>(id: &I) -> EventId {
+    EventId(id.message_id().filter(|id| !id.is_empty()).map(Cow::into_owned))
+}
+
+impl MessageId for EventId {
+    fn message_id(&self) -> Option<Cow<'_, [u8]>> {
+        self.0.as_deref().map(Cow::Borrowed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(id: impl MessageId) -> Option<Vec<u8>> {
+        id.message_id().map(Cow::into_owned)
+    }
+
+    #[test]
+    fn one_id_is_the_same_in_every_type_that_holds_it() {
+        let text = Some(b"17".to_vec());
+        for id in [of("17"), of("17".to_owned()), of(17_u8), of(17_i64), of(Some("17")), of(b"17".to_vec())] {
+            assert_eq!(id, text);
+        }
+        let borrowed = &"17";
+        assert_eq!(of(borrowed), text);
+        assert_eq!(of(Box::<str>::from("17")), of(Arc::<str>::from("17")));
+        assert_eq!(of(-1), Some(b"-1".to_vec()));
+    }
+
+    #[test]
+    fn none_is_missing() {
+        assert_eq!(of(None::<String>), None);
+        assert_eq!(of(Some(None::<u8>)), None);
+    }
+}

@@ -1,0 +1,141 @@
+//! The choices that a handler or an application makes: one enum for each option, no booleans.
+//! `handler_options` holds the set that one handler or one application chose.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, request::Parts};
+
+/// Whether a protected request must carry a key. `key = required | optional`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyPresence {
+    /// No key is answered `400`, code `idempotency-key-missing`.
+    #[default]
+    Required,
+    /// Without a key the handler runs in a transaction, unprotected.
+    Optional,
+}
+
+/// The form a key must have. `key_format = any | quoted | uuid | ulid`.
+///
+/// Whatever the form, a key has 1 to 255 characters of visible ASCII.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyFormat {
+    /// Quoted (RFC 9651 string) or bare; both spellings are the same key.
+    #[default]
+    Any,
+    /// Quoted only, as the IETF draft writes it.
+    Quoted,
+    /// A hyphenated UUID (RFC 9562), in either spelling.
+    Uuid,
+    /// A ULID: 26 characters of Crockford's base 32, in either spelling.
+    Ulid,
+}
+
+/// The status of a key reused for another request. `mismatch = 422 | 400`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mismatch {
+    /// `422 Unprocessable Content`, as the IETF draft says.
+    #[default]
+    Unprocessable,
+    /// `400 Bad Request`, as Stripe answers.
+    BadRequest,
+}
+
+/// What a request is compared by. `fingerprint = bytes | json | path::to::function`.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Fingerprint {
+    /// Method, path, query and body, byte for byte.
+    #[default]
+    Bytes,
+    /// As [`Bytes`](Self::Bytes), but a JSON body counts by its members: their order (sorted as RFC 8785 sorts)
+    /// and white space do not. Numbers and strings count as they are written, array order too.
+    /// A body that is not JSON counts by its bytes.
+    Json,
+    /// Method, path, and what the function returns for the request's parts and body.
+    Declared(fn(&Parts, &Bytes) -> Vec<u8>),
+}
+
+/// What a request meets whose twin is still running. `in_progress = reject | wait("5s")`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InProgress {
+    /// `409`, code `in-progress`, at once.
+    #[default]
+    Reject,
+    /// Waits this long, at most an hour, without a connection, for the twin's record and replays it; then `409`.
+    Wait(Duration),
+}
+
+impl InProgress {
+    pub(crate) const LONGEST_WAIT: Duration = Duration::from_hours(1);
+}
+
+/// What becomes of a 5xx or a panic. `on_server_error = store | release | reconcile`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnServerError {
+    /// The answer is stored and replayed; the handler's writes are rolled back.
+    #[default]
+    Store,
+    /// Everything is rolled back and the key is free: a retry runs. For handlers with database effects; what others did
+    /// elsewhere cannot be rolled back, so for them this is [`Store`](Self::Store).
+    Release,
+    /// The answer is sent and not stored; the recovery decides the record. For handlers with external effects; for others,
+    /// of whom nothing is left undecided, this is [`Store`](Self::Store).
+    Reconcile,
+}
+
+/// The isolation level of the transaction. `isolation = "…"`; without it, the database's own default.
+///
+/// SQLite has one level, serializable, and gives it for each of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// `READ COMMITTED`
+    ReadCommitted,
+    /// `REPEATABLE READ`
+    RepeatableRead,
+    /// `SERIALIZABLE`
+    Serializable,
+}
+
+/// The methods whose requests are protected. `methods = [POST, PATCH]`.
+///
+/// The others are idempotent by definition (RFC 9110, section 9.2.2): a key sent with them is ignored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Methods {
+    /// POST and PATCH.
+    #[default]
+    PostAndPatch,
+    /// POST alone.
+    Post,
+    /// PATCH alone.
+    Patch,
+}
+
+impl Methods {
+    pub(crate) fn protect(self, method: &Method) -> bool {
+        match self {
+            Self::PostAndPatch => method == Method::POST || method == Method::PATCH,
+            Self::Post => method == Method::POST,
+            Self::Patch => method == Method::PATCH,
+        }
+    }
+}
+
+/// Whether a replay repeats the response's `Set-Cookie` lines. `set_cookie = replay | drop`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SetCookie {
+    /// They are stored and replayed: a scope is one account.
+    #[default]
+    Replay,
+    /// They are not stored.
+    Drop,
+}
+
+/// What an event that was handled before is answered with. `replay = status | whole`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replay {
+    /// The status alone: a sender of events reads nothing else.
+    Status,
+    /// The stored answer, headers and body.
+    Whole,
+}

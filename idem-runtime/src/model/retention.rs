@@ -1,0 +1,61 @@
+//! How long a record answers: whole seconds, at least 24 hours unless a shorter one is chosen explicitly.
+//! The constructors check it, so nothing after them has to.
+
+use std::time::Duration;
+
+/// How long a record answers, in whole seconds. Past it the key is new. `retention = "24h"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    pub(crate) seconds: u32,
+}
+
+/// Why a [`Retention`] was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RetentionError {
+    /// Under 24 hours a client that drains its queue the next morning runs everything twice.
+    #[error("a retention under 24 hours must be asked for with `Retention::short`")]
+    Short,
+    /// A record that answers for no second protects nothing.
+    #[error("a retention must be at least one second")]
+    Zero,
+    /// More than a hundred years.
+    #[error("a retention must be at most 36500 days")]
+    Long,
+}
+
+impl Retention {
+    /// 24 hours, the default and the shortest that needs no permission.
+    pub const DAY: Self = Self { seconds: 24 * 60 * 60 };
+    /// The longest retention: 36,500 days.
+    pub const MAX: Self = Self { seconds: 36_500 * 24 * 60 * 60 };
+
+    /// A retention of 24 hours or more; a fraction of a second is dropped.
+    ///
+    /// # Errors
+    /// [`RetentionError`] under 24 hours or over [`MAX`](Self::MAX).
+    pub const fn new(length: Duration) -> Result<Self, RetentionError> {
+        match Self::short(length) {
+            Ok(retention) if retention.seconds < Self::DAY.seconds => Err(RetentionError::Short),
+            other => other,
+        }
+    }
+
+    /// A retention that may be shorter than 24 hours: a retry that comes later runs again.
+    ///
+    /// # Errors
+    /// [`RetentionError`] under one second or over [`MAX`](Self::MAX).
+    #[allow(clippy::cast_possible_truncation)] // bounded by MAX just before
+    pub const fn short(length: Duration) -> Result<Self, RetentionError> {
+        match length.as_secs() {
+            0 => Err(RetentionError::Zero),
+            seconds if seconds > Self::MAX.seconds as u64 => Err(RetentionError::Long),
+            seconds => Ok(Self { seconds: seconds as u32 }),
+        }
+    }
+
+    /// Its length in seconds.
+    #[must_use]
+    pub const fn as_secs(self) -> u32 {
+        self.seconds
+    }
+}

@@ -1,0 +1,141 @@
+//! Downstream keys: what each step of an attempt is called by in other systems.
+//! Golden values in the tests pin them: a processor remembers keys across our releases.
+
+use std::{borrow::Cow, fmt};
+
+use http::HeaderValue;
+
+use crate::model::{digest::Digest, record_id::RecordId};
+
+/// What the keys of an attempt's steps are derived from.
+pub(crate) struct Steps {
+    /// The record's primary key, a digest of scope and client key.
+    pub(crate) id: RecordId,
+    pub(crate) operation: Cow<'static, str>,
+}
+
+impl Steps {
+    pub(crate) fn key(&self, step: &str) -> StepKey {
+        StepKey(Digest::of("step", [self.id.as_bytes(), self.operation.as_bytes(), step.as_bytes()]))
+    }
+
+    pub(crate) fn key_at(&self, step: &str, index: u64) -> StepKey {
+        let index = index.to_be_bytes();
+        let parts = [self.id.as_bytes(), self.operation.as_bytes(), step.as_bytes(), &index];
+        StepKey(Digest::of("step at", parts))
+    }
+}
+
+/// The idempotency key of one step in another system: of [`Attempt::key`](crate::Attempt::key).
+///
+/// As text it is 32 hexadecimal digits, which is short enough for every processor that we know of (the tightest that we
+/// know of takes 38 characters; Square takes 45, Adyen 64, Stripe 255). It is one half of a SHA-256: neither the client's
+/// key nor the scope can be computed from it, though whoever guesses both can check the guess.
+///
+/// It goes where a header value goes, as `.header("Idempotency-Key", attempt.key("charge"))`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StepKey(Digest);
+
+impl StepKey {
+    /// The same as a UUID, for processors that demand one: version 8, which RFC 9562 has for such digests.
+    #[must_use]
+    pub fn to_uuid(&self) -> String {
+        let number = u128::from_be_bytes(self.bytes());
+        let number = number & !(0xf << 76) | 0x8 << 76;
+        let number = number & !(0x3 << 62) | 0x2 << 62;
+        let hex = format!("{number:032x}");
+        let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| hex.get(part).unwrap_or_default());
+        parts.join("-")
+    }
+
+    /// The first half of the digest.
+    fn bytes(&self) -> [u8; 16] {
+        self.0.as_bytes().first_chunk().copied().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for StepKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.bytes()))
+    }
+}
+
+/// Shows none of it: the other system's logs and ours are not to be joined by accident.
+impl fmt::Debug for StepKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StepKey(..)")
+    }
+}
+
+impl From<StepKey> for String {
+    fn from(key: StepKey) -> Self {
+        key.to_string()
+    }
+}
+
+impl TryFrom<StepKey> for HeaderValue {
+    type Error = http::header::InvalidHeaderValue;
+
+    fn try_from(key: StepKey) -> Result<Self, Self::Error> {
+        Self::try_from(key.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(scope: &str, key: &str, operation: &'static str) -> Steps {
+        Steps {
+            id: RecordId::from_slice(Digest::of("key", [scope.as_bytes(), key.as_bytes()]).as_bytes())
+                .expect("32 bytes"),
+            operation: operation.into(),
+        }
+    }
+
+    #[test]
+    fn b75_step_keys_are_pinned() {
+        let steps = steps("ada", "order-1", "create_charge");
+        assert_eq!(steps.key("charge").to_string(), "6001eab1a9e27d4d90aaf4eda100a245");
+        assert_eq!(steps.key("charge").to_uuid(), "6001eab1-a9e2-8d4d-90aa-f4eda100a245");
+        assert_eq!(steps.key_at("charge", 3).to_string(), "ef205df80f1e7a069ca825c026086a40");
+        assert_eq!(
+            HeaderValue::try_from(steps.key("charge")).expect("a header value"),
+            "6001eab1a9e27d4d90aaf4eda100a245"
+        );
+    }
+
+    #[test]
+    fn b75_step_keys_differ_by_step_index_operation_key_and_scope() {
+        let one = steps("ada", "order-1", "create_charge");
+        let keys = [
+            one.key("charge"),
+            one.key("receipt"),
+            one.key(""),
+            one.key("charge0"),
+            one.key_at("charge", 0),
+            one.key_at("charge", 1),
+            one.key_at("charge", u64::MAX),
+            one.key_at("receipt", 1),
+            steps("ada", "order-1", "create_charg").key("echarge"),
+            steps("ada", "order-1", "refund").key("charge"),
+            steps("ada", "order-2", "create_charge").key("charge"),
+            steps("grace", "order-1", "create_charge").key("charge"),
+        ];
+        let texts: std::collections::HashSet<_> = keys.iter().map(ToString::to_string).collect();
+        let uuids: std::collections::HashSet<_> = keys.iter().map(StepKey::to_uuid).collect();
+        assert_eq!((texts.len(), uuids.len()), (keys.len(), keys.len()));
+        for (text, uuid) in texts.iter().zip(&uuids) {
+            assert!(text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()), "{text}");
+            assert!(
+                uuid.len() == 36 && uuid.as_bytes()[14] == b'8' && b"89ab".contains(&uuid.as_bytes()[19]),
+                "{uuid}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_step_key_is_not_shown_by_debug() {
+        assert_eq!(format!("{:?}", steps("ada", "order-1", "pay").key("charge")), "StepKey(..)");
+    }
+}

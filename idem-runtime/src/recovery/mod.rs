@@ -1,0 +1,172 @@
+//! The recovery: who is asked about dead attempts, how often and for how long, as one sweep or in the background.
+//! What a sweep does is in `sweep`.
+
+pub(crate) mod reconcile;
+pub(crate) mod resolve;
+mod sweep;
+mod telemetry;
+
+pub use crate::model::stored_request::StoredRequest;
+pub use reconcile::{BoxError, Dead, Reconciler, Verdict};
+pub use resolve::{ResolveError, Stalled};
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    app::{Idempotency, background::BackgroundTask},
+    backend::{Backend, error::Error},
+    recovery::reconcile::AnyReconciler,
+};
+
+/// The longest pause: what every database can add to a time.
+const LONGEST_PAUSE: Duration = Duration::from_hours(365 * 24);
+
+impl<Db: Backend> Idempotency<Db> {
+    /// Starts with no reconciler; see [`Recovery`].
+    pub fn recovery(&self) -> Recovery<Db> {
+        Recovery {
+            idempotency: self.clone(),
+            reconcilers: BTreeMap::new(),
+            first_pause: Duration::from_secs(10),
+            longest_pause: Duration::from_mins(10),
+            most_asks: 20,
+            limit: Duration::from_secs(30),
+            max_response: self.app.policy.max_response,
+        }
+    }
+}
+
+/// Decides records whose attempts are dead: whose lease has run out, because their process died, hung or was cut off.
+///
+/// ```
+/// # use idem_runtime::{Attempt, BoxError, Dead, Idempotency, Reconciler, Verdict};
+/// # #[cfg(feature = "postgres")] type Db = sqlx::Postgres;
+/// # #[cfg(not(feature = "postgres"))] type Db = sqlx::Sqlite;
+/// # struct AskNetwork;
+/// # impl Reconciler<Db> for AskNetwork {
+/// #     async fn reconcile(&self, _: &Dead, _: &mut Attempt<Db>) -> Result<Verdict, BoxError> { Ok(Verdict::Unknown) }
+/// # }
+/// # async fn serve(idempotency: Idempotency<Db>) {
+/// use std::time::Duration;
+///
+/// let recovery = idempotency.recovery().on("create_charge", AskNetwork);
+/// let background = recovery.run_every(Duration::from_secs(15));
+/// // … serve …
+/// background.stop().await;
+/// # }
+/// ```
+#[must_use]
+pub struct Recovery<Db: Backend> {
+    pub(crate) idempotency: Idempotency<Db>,
+    pub(crate) reconcilers: BTreeMap<String, Arc<dyn AnyReconciler<Db>>>,
+    pub(crate) first_pause: Duration,
+    pub(crate) longest_pause: Duration,
+    pub(crate) most_asks: u32,
+    pub(crate) limit: Duration,
+    pub(crate) max_response: usize,
+}
+
+/// What a sweep did, in records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Swept {
+    /// Decided: it had happened.
+    pub completed: u64,
+    /// Decided: it had not, and the key is free.
+    pub freed: u64,
+    /// The reconciler could not tell yet; it is asked again later.
+    pub unknown: u64,
+    /// The reconciler failed, panicked or did not answer in time, or its verdict could not be written or came too late; it is
+    /// asked again later.
+    pub failed: u64,
+    /// Dead, but of an operation without a reconciler here: not touched.
+    pub unattended: u64,
+    /// Dead, but asked about too often: not touched.
+    pub exhausted: u64,
+}
+
+impl<Db: Backend> Recovery<Db> {
+    /// Has the dead attempts of this operation decided by this reconciler. A second one for an operation replaces the first.
+    pub fn on(mut self, operation: impl Into<String>, reconciler: impl Reconciler<Db>) -> Self {
+        self.reconcilers.insert(operation.into(), Arc::new(reconciler));
+        self
+    }
+
+    /// How long a record waits until its reconciler is asked again: `first`, doubled each time up to `longest`.
+    /// Default: 10 seconds, up to 10 minutes. No pause is longer than a year.
+    pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
+        (self.first_pause, self.longest_pause) = (first, longest.min(LONGEST_PAUSE));
+        self
+    }
+
+    /// How often a reconciler is asked about one record, before that is left to a person. Default: 20.
+    pub fn most_asks(mut self, most: u32) -> Self {
+        // What the databases count to.
+        self.most_asks = most.min(i32::MAX.unsigned_abs());
+        self
+    }
+
+    /// How long a reconciler may take for one record. Default: 30 seconds.
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// The largest response body of a verdict that is stored, in bytes. Default: the application's; set it where a handler's
+    /// own is larger.
+    pub fn max_response(mut self, most: usize) -> Self {
+        self.max_response = most;
+        self
+    }
+
+    /// Asks once about every record whose attempt is dead at this moment, and returns what came of it. One statement if there
+    /// is none. Dropped before its end, it lets what is being asked end, and asks nothing more.
+    ///
+    /// # Errors
+    /// [`Error::Database`] if the database fails; what was decided before stays so.
+    pub async fn sweep(&self) -> Result<Swept, Error> {
+        let stopped = CancellationToken::new();
+        let _dropped = stopped.clone().drop_guard();
+        self.sweep_until(&stopped).await
+    }
+
+    /// Sweeps in the background, at once and then `period` after each sweep, until the task is stopped or dropped. A failure
+    /// is logged, and the next sweep tries again. A quarter of the lease is a sensible period.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn run_every(self, period: Duration) -> BackgroundTask {
+        let recovery = Arc::new(self);
+        BackgroundTask::every(period, move |stopped| {
+            let recovery = Arc::clone(&recovery);
+            async move {
+                match recovery.sweep_until(&stopped).await {
+                    Ok(swept) => tracing::debug!(?swept, "swept"),
+                    Err(error) => tracing::error!(error = &error as &dyn std::error::Error, "a sweep failed"),
+                }
+            }
+        })
+    }
+}
+
+impl<Db: Backend> Clone for Recovery<Db> {
+    fn clone(&self) -> Self {
+        Self {
+            idempotency: self.idempotency.clone(),
+            reconcilers: self.reconcilers.clone(),
+            first_pause: self.first_pause,
+            longest_pause: self.longest_pause,
+            most_asks: self.most_asks,
+            limit: self.limit,
+            max_response: self.max_response,
+        }
+    }
+}
+
+impl<Db: Backend> fmt::Debug for Recovery<Db> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recovery").field("operations", &self.reconcilers.keys()).finish_non_exhaustive()
+    }
+}

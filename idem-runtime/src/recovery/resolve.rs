@@ -1,0 +1,120 @@
+//! What a person can do about dead attempts: list them, and decide one by hand.
+//! Each decision leaves in the log who made it, and what it was.
+
+use std::time::SystemTime;
+
+use crate::{
+    app::{Idempotency, problem::Code},
+    backend::{AttemptId, Backend, Holder, Listed, Take, error::Error},
+    engine::{self, Writes, unbroken},
+    http::effects::{storable, writes},
+    model::{lease_duration::Lease, record::Record, record_id::RecordId},
+    recovery::reconcile::{Verdict, began},
+};
+
+/// How many are listed at most.
+const MOST: i64 = 1000;
+
+/// A dead attempt whose record is not decided.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Stalled {
+    /// Which record it is.
+    pub id: RecordId,
+    /// The stored name of the effect.
+    pub operation: String,
+    /// When the attempt began, by the database's clock.
+    pub began: SystemTime,
+    /// How often a reconciler was asked about it.
+    pub asked: u32,
+    /// Why the reconciler that was asked last could not tell.
+    pub last_error: Option<String>,
+}
+
+/// A verdict, ready to be written.
+enum Decision {
+    Complete(Writes, Record),
+    Free,
+    AskAgain,
+}
+
+/// Why a record was not decided by hand.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResolveError {
+    /// There is no such record, or it is decided, or its attempt is still alive.
+    #[error("there is no dead attempt of that name: it is decided, or its lease still runs")]
+    NotStalled,
+    /// The response cannot be stored: too large, or its body failed. Nothing was changed.
+    #[error("the response cannot be stored: {}", .0.as_str())]
+    Response(Code),
+    /// The decision could not be written for certain. List again before deciding again.
+    #[error("the decision could not be written for certain")]
+    NotWritten,
+    /// The database answered with an error, or could not be reached.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+impl<Db: Backend> Idempotency<Db> {
+    /// Lists the dead attempts whose records are not decided, up to a thousand, those first that began first. The recovery
+    /// decides them if it has a reconciler for their operation and has not asked too often; the others wait for
+    /// [`resolve`](Self::resolve).
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub async fn stalled(&self) -> Result<Vec<Stalled>, Error> {
+        let listed = self.app.engine.store.on_pool(async move |pool| Db::stalled(&pool, MOST).await).await?;
+        Ok(listed.into_iter().map(Stalled::of).collect())
+    }
+
+    /// Decides a dead attempt's record by hand, and logs who did (`by`) and what was decided.
+    ///
+    /// [`Verdict::Completed`] stores the answer, [`Verdict::NeverExecuted`] frees the key, and [`Verdict::Unknown`] has the
+    /// recovery ask again at once, as if it had not been asked before. A reconciler that is being asked meanwhile decides
+    /// nothing any more.
+    ///
+    /// # Errors
+    /// [`ResolveError`].
+    pub async fn resolve(&self, id: RecordId, by: &str, verdict: Verdict) -> Result<(), ResolveError> {
+        let store = &self.app.engine.store;
+        let said = verdict.as_str();
+        // Before anything is touched.
+        let decision = match verdict {
+            Verdict::Completed(response) => {
+                let writes = writes(&response);
+                let stored = storable(response, Vec::new(), self.app.policy).await;
+                Decision::Complete(writes, stored.map_err(ResolveError::Response)?.0)
+            }
+            Verdict::NeverExecuted => Decision::Free,
+            Verdict::Unknown => Decision::AskAgain,
+        };
+        let attempt = AttemptId::random().map_err(|error| Error::Database(sqlx::Error::Io(error.into())))?;
+        let (store, by) = (store.clone(), by.to_owned());
+        // Whoever is told of it may have gone: what is decided is in the log all the same.
+        unbroken(async move {
+            let length = store.patience.saturating_mul(2).min(Lease::MAX.length());
+            let taking = store.on_pool(async move |pool| Db::take(&pool, Take::One(&id), attempt, length).await);
+            let taken = taking.await.map_err(Error::Database)?;
+            let operation = taken.ok_or(ResolveError::NotStalled)?.listed.operation;
+            let lease = engine::Lease::taken(store, Holder { id, attempt });
+            let ended = match decision {
+                Decision::Complete(writes, record) => lease.complete(None, writes, record).await,
+                Decision::Free => lease.free(None).await,
+                Decision::AskAgain => lease.ask_again().await,
+            };
+            let outcome = if ended.is_ok() { "written" } else { "not written" };
+            tracing::info!(record = %id, operation, by, verdict = said, outcome, "resolved by hand");
+            ended.map_err(|_| ResolveError::NotWritten)
+        })
+        .await
+    }
+}
+
+impl Stalled {
+    fn of(listed: Listed) -> Self {
+        let began = began(&listed);
+        let Listed { id, operation, asked, last_error, began: _ } = listed;
+        Self { id, operation, began, asked, last_error }
+    }
+}
