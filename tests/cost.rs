@@ -12,7 +12,7 @@ mod seen;
 
 use app::{Service, order};
 use futures_util::future::join_all;
-use idem_runtime::{Once, Swept};
+use idem_runtime::{messages::Once, recovery::SweepReport};
 use seen::{assert_problem, assert_ran, assert_replayed, count, rows};
 use sqlx::{Connection, Postgres as Db};
 use support::{
@@ -383,7 +383,7 @@ async fn a_sweep_costs_one_statement_and_what_the_dead_cost() {
     assert_eq!(recovery.sweep().await.unwrap().completed, 1);
 
     let mut log = StatementLog::start(&database).await;
-    assert_eq!(recovery.sweep().await.unwrap(), Swept::default());
+    assert_eq!(recovery.sweep().await.unwrap(), SweepReport::default());
     assert_statements(&log.statements_of("sweeper").await, &[SURVEY]);
 
     let take = [BEGIN_TO_TAKE, TAKE, "COMMIT"];
@@ -402,7 +402,7 @@ async fn a_sweep_costs_one_statement_and_what_the_dead_cost() {
             assert_eq!(service.charge("/doubt", &format!("{dead}-{number}"), "panic").await.status, 500);
         }
         let mut log = StatementLog::start(&database).await;
-        assert_eq!(nobody.sweep().await.unwrap().unattended, dead);
+        assert_eq!(nobody.sweep().await.unwrap().no_reconciler, dead);
         assert_statements(&log.statements_of("sweeper").await, &[SURVEY]);
 
         let mut log = StatementLog::start(&database).await;

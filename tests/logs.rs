@@ -15,7 +15,7 @@ mod seen;
 use std::{collections::BTreeMap, time::Duration};
 
 use app::{Service, order};
-use idem_runtime::{Attempt, BoxError, Dead, Idempotency, Reconciler, ScopeId, StoredRequest, Verdict};
+use idem_runtime::{Attempt, Idempotency, ScopeId, recovery::{BoxError, Reconciler, StalledAttempt, StoredRequest, Verdict}};
 use listen::{heard, listen};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use seen::code;
@@ -56,7 +56,7 @@ async fn every_outcome() -> (Postgres, Service, BTreeMap<&'static str, u64>) {
     let database = postgres().await;
     let proxy = Proxy::start(&database).await;
     let pool = database.pool_with(2, proxy.options(&database)).await;
-    let service = Service::start_with(&database, pool, |builder| builder.patience(Duration::from_millis(500))).await;
+    let service = Service::start_with(&database, pool, |builder| builder.database_timeout(Duration::from_millis(500))).await;
     let mut outside = database.connect().await;
 
     assert_eq!(send(&service, "new", "write").await.status, 201);
@@ -189,7 +189,7 @@ async fn charge(service: &Service, path: &str, key: &str, act: &str) -> RawRespo
 struct Shows(std::sync::Arc<std::sync::Mutex<String>>);
 
 impl Reconciler<Db> for Shows {
-    async fn reconcile(&self, dead: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
+    async fn reconcile(&self, dead: &StalledAttempt, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
         let request: &StoredRequest = dead.request().expect("it was stored");
         assert!(request.body().windows(11).any(|here| here == b"body-secret"));
         let verdict = Verdict::completed("an answer");
@@ -219,9 +219,9 @@ async fn b73_leases_recoveries_and_decisions_by_hand_are_told_of_without_a_secre
     service.probe.gate.entered().await;
     outside.execute(lapse).await.unwrap();
     let shown = std::sync::Arc::default();
-    let failing = service.idempotency.recovery().on("doubt", Shows(std::sync::Arc::clone(&shown)));
+    let failing = service.idempotency.recovery().reconciler("doubt", Shows(std::sync::Arc::clone(&shown)));
     let swept = failing.sweep().await.unwrap();
-    assert_eq!((swept.failed, swept.unattended), (1, 1));
+    assert_eq!((swept.failed, swept.no_reconciler), (1, 1));
     let recovery = charge::recovery(&service.idempotency, &service.probe.network);
     let swept = recovery.sweep().await.unwrap();
     assert_eq!(swept.completed, 1);
@@ -238,26 +238,26 @@ async fn b73_leases_recoveries_and_decisions_by_hand_are_told_of_without_a_secre
         assert!(found, "no line with {parts:?} in {text}");
     };
     line(&["ERROR", "a reconciler failed", &id, "operation=\"doubt\"", "the network is down"]);
-    line(&["INFO", "reconciled", &id, "operation=\"doubt\"", "outcome=\"failed\"", "asked=1"]);
-    line(&["INFO", "reconciled", "operation=\"charge\"", "outcome=\"completed\"", "asked=1"]);
-    line(&["WARN", "dead attempts wait for a person", "unattended=1"]);
+    line(&["INFO", "reconciled", &id, "operation=\"doubt\"", "outcome=\"failed\"", "tries=1"]);
+    line(&["INFO", "reconciled", "operation=\"charge\"", "outcome=\"completed\"", "tries=1"]);
+    line(&["WARN", "stalled attempts need manual resolution", "no_reconciler=1"]);
     line(&["WARN", "an attempt has lost its lease"]);
     line(&[
         "INFO",
-        "resolved by hand",
+        "resolved manually",
         &id,
         "by=\"grace@example.com\"",
         "verdict=\"never executed\"",
         "outcome=\"written\"",
         "operation=\"doubt\"",
     ]);
-    line(&["operation=\"doubt\"", "outcome=\"left\""]);
-    line(&["operation=\"charge\"", "outcome=\"freed\""]);
+    line(&["operation=\"doubt\"", "outcome=\"pending\""]);
+    line(&["operation=\"charge\"", "outcome=\"released\""]);
     line(&["operation=\"charge\"", "outcome=\"idempotency-outcome-unknown\""]);
 
     let debug =
         format!("{stalled:?} {recovery:?} {swept:?} {again:?} {:?} {:?}", service.idempotency, shown.lock().unwrap());
-    for name in ["Stalled", "Recovery", "Swept", "Dead", "Attempt", "StepKey", "StoredRequest", "RecordId"] {
+    for name in ["Stalled", "Recovery", "SweepReport", "Dead", "Attempt", "StepKey", "StoredRequest", "RecordId"] {
         assert!(debug.contains(name), "{name} is not in {debug}");
     }
     let steps = service.probe.network.calls();

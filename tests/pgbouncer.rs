@@ -244,7 +244,7 @@ async fn b51_a_lease_is_held_renewed_and_recovered() {
     soon("renewals", renewed).await;
     let lapse = "UPDATE idem_records SET lease_until = clock_timestamp() WHERE operation = 'charge'";
     database.connect().await.execute(lapse).await.unwrap();
-    let recovery = other.idempotency.recovery().on("charge", charge::ByKey(one.probe.network.clone()));
+    let recovery = other.idempotency.recovery().reconciler("charge", charge::ByKey(one.probe.network.clone()));
     assert_eq!(recovery.sweep().await.unwrap().completed, 1);
     one.probe.gate.open();
     assert_problem(&held.await.unwrap(), 503, "idempotency-outcome-unknown");

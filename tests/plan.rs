@@ -20,7 +20,7 @@ use std::{
 };
 
 use app::Service;
-use idem_runtime::Verdict;
+use idem_runtime::recovery::Verdict;
 use seen::{assert_problem, assert_ran, assert_replayed};
 use sqlx::{AssertSqlSafe, Executor, Postgres as Db, Row};
 use support::databases::{postgres, sqlite};
@@ -159,7 +159,7 @@ async fn b65_a_million_records_on_postgres() {
         assert_eq!(stalled.len(), 3);
         service.idempotency.resolve(stalled[0].id, "ada", Verdict::NeverExecuted).await.unwrap();
         assert_eq!(service.sweep().await.completed, 2);
-        assert_eq!(service.sweep().await, idem_runtime::Swept::default());
+        assert_eq!(service.sweep().await, idem_runtime::recovery::SweepReport::default());
         let pruned = service.idempotency.prune().await.unwrap();
         assert_eq!(pruned, if mode == "force_custom_plan" { 2500 } else { 0 });
 

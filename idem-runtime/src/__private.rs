@@ -19,7 +19,7 @@ pub use crate::{
         tasks::{Finishing, Tasks},
     },
     messages::{
-        NotDone, Once,
+        ConsumeError, Once,
         claim::{Came, ElseNoResult, Form, Message, Payload, Returned, Unclaimed, form, message, payload_of},
     },
     model::{

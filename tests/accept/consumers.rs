@@ -3,7 +3,7 @@
 
 use std::{cell::Cell, rc::Rc};
 
-use idem_runtime::{Idempotency, NotDone, Once, Scope, ScopeId, idempotent};
+use idem_runtime::{Idempotency, Scope, ScopeId, idempotent, messages::{ConsumeError, Once}};
 use serde::{Deserialize, Serialize};
 use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, Transaction};
 
@@ -204,13 +204,13 @@ mod inside {
 }
 
 async fn postgres(idempotency: Idempotency<Postgres>, message: Message) -> Outcome<()> {
-    let told: Result<Once<i64>, NotDone<sqlx::Error>> = smallest(&idempotency, "orders", &message).await;
+    let told: Result<Once<i64>, ConsumeError<sqlx::Error>> = smallest(&idempotency, "orders", &message).await;
     match told {
         Ok(Once::Ran(_) | Once::AlreadyDone(_)) => {}
-        Err(NotDone::Failed(error)) => return Err(error.into()),
+        Err(ConsumeError::Failed(error)) => return Err(error.into()),
         Err(_) => return Err(HandleError::NoOrder),
     }
-    let told: Result<Once<()>, NotDone<HandleError>> = destructured(&idempotency, message.clone()).await;
+    let told: Result<Once<()>, ConsumeError<HandleError>> = destructured(&idempotency, message.clone()).await;
     assert!(told.is_ok());
     assert!(by_method(&idempotency, ("orders", &message)).await.is_ok());
     assert!(by_index(&idempotency, 0, &Queue("orders"), &[1, 2]).await.is_ok());
@@ -224,7 +224,7 @@ async fn postgres(idempotency: Idempotency<Postgres>, message: Message) -> Outco
     Ok(())
 }
 
-async fn sqlite(idempotency: Idempotency<Sqlite>, message: Message) -> Result<Once<Receipt>, NotDone<HandleError>> {
+async fn sqlite(idempotency: Idempotency<Sqlite>, message: Message) -> Result<Once<Receipt>, ConsumeError<HandleError>> {
     assert!(with_cfg(&idempotency, "orders", 1, "more").await.is_ok());
     by_value(&idempotency, Queue("orders"), message).await
 }

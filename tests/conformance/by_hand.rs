@@ -2,7 +2,7 @@
 //! Against live attempts, beside a reconciler that is being asked, and with a client that gives up.
 
 use axum::{http::StatusCode, response::IntoResponse};
-use idem_runtime::{ResolveError, Swept, Verdict};
+use idem_runtime::recovery::{ResolveError, SweepReport, Verdict};
 
 use super::{Db, LAPSE, app::*, dead::*};
 use crate::support::gate::Gate;
@@ -18,16 +18,16 @@ async fn a_person_decides_a_stalled_record() {
 
     idempotency.resolve(same, "ada@example.com", found()).await.unwrap();
     idempotency.resolve(ids[1], "ada@example.com", Verdict::NeverExecuted).await.unwrap();
-    service.recovery(|_, _| Ok(Verdict::Unknown)).most_asks(1).sweep().await.unwrap();
+    service.recovery(|_, _| Ok(Verdict::Unknown)).max_tries(1).sweep().await.unwrap();
     idempotency.resolve(ids[2], "ada@example.com", Verdict::Unknown).await.unwrap();
 
     assert_eq!(service.beside(routes()).await.post("/charge", "done", "1").await.text(), "by the recovery");
     assert_eq!(service.counts().await, (3, 0, 2));
     let asked_again = service.recovery(|dead, _| {
-        assert_eq!(dead.asked(), 0);
+        assert_eq!(dead.tries(), 0);
         Ok(found())
     });
-    assert_eq!(asked_again.most_asks(1).sweep().await.unwrap(), swept(|s| s.completed = 1));
+    assert_eq!(asked_again.max_tries(1).sweep().await.unwrap(), swept(|s| s.completed = 1));
     for id in ids {
         let again = idempotency.resolve(id, "ada@example.com", Verdict::NeverExecuted).await;
         assert!(matches!(again, Err(ResolveError::NotStalled)), "{again:?}");
@@ -41,7 +41,7 @@ async fn a_live_attempt_is_neither_taken_nor_resolved() {
     let attempt = service.posting("/charge", "k", "1");
     service.app.gate.entered().await;
     assert!(service.app.idempotency.stalled().await.unwrap().is_empty());
-    assert_eq!(service.recovery(|_, _| Ok(found())).sweep().await.unwrap(), Swept::default());
+    assert_eq!(service.recovery(|_, _| Ok(found())).sweep().await.unwrap(), SweepReport::default());
     service.execute(LAPSE).await;
     let id = service.app.idempotency.stalled().await.unwrap()[0].id;
     service.execute(super::HALF_A_MINUTE).await;

@@ -2,7 +2,7 @@
 //! A "delivery" is one call. What messages share with requests is tested there.
 
 use axum::Router;
-use idem_runtime::{Code, NotDone, Once, Scope, ScopeId, idempotent};
+use idem_runtime::{Code, Scope, ScopeId, idempotent, messages::{ConsumeError, Once}};
 use sqlx::Executor;
 
 use super::{ABORTS, Connection, app::*};
@@ -25,7 +25,7 @@ impl Scope for Queue {
 const ORDERS: Queue = Queue("orders");
 const M: Message = Message { id: Some("m"), body: "" };
 
-type Told = Result<Once<String>, NotDone<sqlx::Error>>;
+type Told = Result<Once<String>, ConsumeError<sqlx::Error>>;
 
 /// Writes a row, and then does as its message says.
 #[idempotent(scope = queue, key = message.id)]
@@ -87,16 +87,16 @@ async fn b83_a_message_runs_once_and_its_duplicates_are_told_its_value() {
 async fn b82_a_message_that_fails_panics_or_does_not_commit_is_rolled_back_and_its_redelivery_runs() {
     let service = Service::start(Router::new()).await;
     let failed = deliver(&service, "fail").await;
-    assert!(matches!(failed, Err(NotDone::Failed(sqlx::Error::RowNotFound))), "{failed:?}");
+    assert!(matches!(failed, Err(ConsumeError::Failed(sqlx::Error::RowNotFound))), "{failed:?}");
     let panicked = deliver(&service, "panic").await;
-    assert!(matches!(panicked, Err(NotDone::Panicked)), "{panicked:?}");
+    assert!(matches!(panicked, Err(ConsumeError::Panicked)), "{panicked:?}");
     let ended = deliver(&service, "ROLLBACK;").await;
-    assert!(matches!(ended, Err(NotDone::Store(Code::TransactionEnded))), "{ended:?}");
+    assert!(matches!(ended, Err(ConsumeError::Store(Code::TransactionEnded))), "{ended:?}");
     service
         .execute("CREATE TABLE deferred (payment INTEGER REFERENCES payments (id) DEFERRABLE INITIALLY DEFERRED)")
         .await;
     let refused = deliver(&service, "INSERT INTO deferred VALUES (4711);").await;
-    assert!(matches!(refused, Err(NotDone::Store(Code::TransactionAborted))), "{refused:?}");
+    assert!(matches!(refused, Err(ConsumeError::Store(Code::TransactionAborted))), "{refused:?}");
     assert_eq!(service.counts().await, (4, 0, 0));
     assert_eq!(deliver(&service, "").await.unwrap(), Once::Ran("receipt 5".to_owned()));
     assert_eq!(service.counts().await, (5, 1, 1));
@@ -127,7 +127,7 @@ async fn b84_a_message_that_is_in_progress_elsewhere_is_not_to_be_acknowledged()
         // SQLite has one writer, whom another process waits for.
         for node in if ABORTS { vec![&service, &other] } else { vec![&service] } {
             let second = soon("an answer", deliver(node, "")).await;
-            assert!(matches!(second, Err(NotDone::InProgress)), "{second:?}");
+            assert!(matches!(second, Err(ConsumeError::InProgress)), "{second:?}");
         }
         if commits {
             service.app.gate.open();
@@ -147,7 +147,7 @@ async fn another_message_under_one_id_is_reported_and_the_first_stays() {
     let service = Service::start(Router::new()).await;
     let audit = async |body| audit(&service.app.idempotency, &ORDERS, Message { body, ..M }, &service.app).await;
     assert!(matches!(audit("10 EUR").await, Ok(Once::Ran(_))));
-    assert!(matches!(audit("99 EUR").await, Err(NotDone::OtherMessage)));
+    assert!(matches!(audit("99 EUR").await, Err(ConsumeError::OtherMessage)));
     assert!(matches!(audit("10 EUR").await, Ok(Once::AlreadyDone(_))));
     assert_eq!(service.counts().await, (1, 1, 1));
     // Without `payload` equal ids are equal messages.
@@ -161,10 +161,10 @@ async fn a_message_without_id_or_source_is_an_error_and_does_not_run() {
     let (idempotency, app) = (&service.app.idempotency, &service.app);
     for id in [None, Some("")] {
         let told = handle(idempotency, &ORDERS, Message { id, body: "" }, app).await;
-        assert!(matches!(told, Err(NotDone::NoId)), "{told:?}");
+        assert!(matches!(told, Err(ConsumeError::NoId)), "{told:?}");
     }
     let told = handle(idempotency, &Queue(""), M, app).await;
-    assert!(matches!(told, Err(NotDone::Store(Code::ScopeEmpty))), "{told:?}");
+    assert!(matches!(told, Err(ConsumeError::Store(Code::ScopeEmpty))), "{told:?}");
     assert_eq!(service.counts().await, (0, 0, 0));
 }
 

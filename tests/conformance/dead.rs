@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::{Router, body::Bytes, extract::State, http::StatusCode, routing::post};
-use idem_runtime::{Attempt, BoxError, Dead, Reconciler, Recovery, Swept, Verdict, idempotent};
+use idem_runtime::{Attempt, idempotent, recovery::{BoxError, Reconciler, Recovery, StalledAttempt, SweepReport, Verdict}};
 
 use super::{Db, LAPSE, app::*};
 use crate::support::{gate::Gate, http::RawResponse};
@@ -39,7 +39,7 @@ pub fn routes() -> Router<App> {
     Router::new().route("/charge", post(charge)).route("/other", post(other)).route("/pay", post(pay))
 }
 
-pub type Verdicts = dyn Fn(&Dead, &App) -> Result<Verdict, BoxError> + Send + Sync;
+pub type Verdicts = dyn Fn(&StalledAttempt, &App) -> Result<Verdict, BoxError> + Send + Sync;
 
 /// Asks the network, writes the row that the handler would have written, and answers by a function of the test's own.
 pub struct Ask {
@@ -49,7 +49,7 @@ pub struct Ask {
 }
 
 impl Reconciler<Db> for Ask {
-    async fn reconcile(&self, dead: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
+    async fn reconcile(&self, dead: &StalledAttempt, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
         if let Some(gate) = &self.gate {
             gate.pass().await;
         }
@@ -63,7 +63,7 @@ impl Reconciler<Db> for Ask {
 pub struct ByKey(pub App);
 
 impl Reconciler<Db> for ByKey {
-    async fn reconcile(&self, _: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
+    async fn reconcile(&self, _: &StalledAttempt, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
         if !self.0.network.has(attempt.key("charge")) {
             return Ok(Verdict::NeverExecuted);
         }
@@ -76,8 +76,8 @@ pub fn found() -> Verdict {
     Verdict::completed((StatusCode::CREATED, "by the recovery"))
 }
 
-pub fn swept(change: impl FnOnce(&mut Swept)) -> Swept {
-    let mut swept = Swept::default();
+pub fn swept(change: impl FnOnce(&mut SweepReport)) -> SweepReport {
+    let mut swept = SweepReport::default();
     change(&mut swept);
     swept
 }
@@ -86,20 +86,20 @@ impl Service {
     /// A recovery that gives a verdict about `create_charge`.
     pub fn recovery(
         &self,
-        verdict: impl Fn(&Dead, &App) -> Result<Verdict, BoxError> + Send + Sync + 'static,
+        verdict: impl Fn(&StalledAttempt, &App) -> Result<Verdict, BoxError> + Send + Sync + 'static,
     ) -> Recovery<Db> {
         let ask = Ask { app: self.app.clone(), gate: None, verdict: Arc::new(verdict) };
-        self.app.idempotency.recovery().on("create_charge", ask)
+        self.app.idempotency.recovery().reconciler("create_charge", ask)
     }
 
     /// A recovery whose reconciler stops at the gate.
     pub fn gated(
         &self,
         gate: &Gate,
-        verdict: impl Fn(&Dead, &App) -> Result<Verdict, BoxError> + Send + Sync + 'static,
+        verdict: impl Fn(&StalledAttempt, &App) -> Result<Verdict, BoxError> + Send + Sync + 'static,
     ) -> Recovery<Db> {
         let ask = Ask { app: self.app.clone(), gate: Some(gate.clone()), verdict: Arc::new(verdict) };
-        self.app.idempotency.recovery().on("create_charge", ask)
+        self.app.idempotency.recovery().reconciler("create_charge", ask)
     }
 
     /// Dead attempts: they called the network, and stay at the gate with a lease that has run out.

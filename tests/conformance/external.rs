@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{any, post},
 };
-use idem_runtime::{Attempt, OnServerError, Settle, idempotent};
+use idem_runtime::{Attempt, Settle, idempotent, options::OnServerError};
 use sqlx::Executor;
 
 use super::{Connection, Db, LAPSE, REMAINING, app::*};

@@ -2,7 +2,7 @@
 //! Before anybody asked, while a reconciler is asked, and after each kind of verdict.
 
 use futures_util::future::join_all;
-use idem_runtime::{Swept, Verdict};
+use idem_runtime::recovery::{SweepReport, Verdict};
 
 use super::{LAPSE, app::*, dead::*};
 use crate::support::gate::Gate;
@@ -50,7 +50,7 @@ async fn b62_an_attempt_that_comes_back_before_anybody_asked_completes() {
     for attempt in join_all(attempts).await {
         assert_eq!(attempt.unwrap().text(), "by the attempt");
     }
-    assert_eq!(service.recovery(|_, _| Ok(found())).sweep().await.unwrap(), Swept::default());
+    assert_eq!(service.recovery(|_, _| Ok(found())).sweep().await.unwrap(), SweepReport::default());
     assert_eq!(service.counts().await, (1, 1, 1));
 }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use axum::{Router, http::StatusCode, response::IntoResponse, routing::post};
 use futures_util::future::join_all;
-use idem_runtime::{Code, Idempotency, NotDone, Once, Retention, ScopeId};
+use idem_runtime::{Code, Idempotency, Retention, ScopeId, messages::{ConsumeError, Once}};
 use sqlx::{Executor, Transaction};
 
 use super::{ABORTS, Db, app::*};
 use crate::support::{gate::Gate, soon};
 
-type Told = Result<Once<String>, NotDone<sqlx::Error>>;
+type Told = Result<Once<String>, ConsumeError<sqlx::Error>>;
 
 const QUEUE: &str = "orders";
 
@@ -100,7 +100,7 @@ async fn b82_an_effect_that_fails_or_panics_is_rolled_back_and_its_redelivery_ru
             })
         })
         .await;
-    assert!(matches!(failed, Err(NotDone::Failed(sqlx::Error::RowNotFound))), "{failed:?}");
+    assert!(matches!(failed, Err(ConsumeError::Failed(sqlx::Error::RowNotFound))), "{failed:?}");
     let panicked: Told = service
         .app
         .idempotency
@@ -111,7 +111,7 @@ async fn b82_an_effect_that_fails_or_panics_is_rolled_back_and_its_redelivery_ru
             })
         })
         .await;
-    assert!(matches!(panicked, Err(NotDone::Panicked)), "{panicked:?}");
+    assert!(matches!(panicked, Err(ConsumeError::Panicked)), "{panicked:?}");
     assert_eq!(service.counts().await, (0, 0, 0));
     assert_eq!(deliver(&service, QUEUE, "m").await.unwrap(), Once::Ran("receipt".to_owned()));
     assert_eq!(service.counts().await, (1, 1, 1));
@@ -140,7 +140,7 @@ async fn b82_a_commit_that_fails_is_no_effect_and_its_redelivery_runs() {
                 })
             })
             .await;
-        assert!(matches!(&told, Err(NotDone::Store(found)) if *found == code), "{sql}: {told:?}");
+        assert!(matches!(&told, Err(ConsumeError::Store(found)) if *found == code), "{sql}: {told:?}");
         assert_eq!(service.counts().await, (0, rows, 0), "{sql}");
     }
     assert_eq!(deliver(&service, QUEUE, "m").await.unwrap(), Once::Ran("receipt".to_owned()));
@@ -155,11 +155,11 @@ async fn b84_a_second_delivery_meanwhile_is_in_progress_and_what_it_finds_later_
         let first = delivering(service.app.idempotency.clone(), gate.clone(), succeed);
         gate.entered().await;
         let here = soon("an answer", deliver(&service, QUEUE, "m")).await;
-        assert!(matches!(here, Err(NotDone::InProgress)), "{here:?}");
+        assert!(matches!(here, Err(ConsumeError::InProgress)), "{here:?}");
         // SQLite's one writer is busy: another process waits for it, and is then told that it is.
         if ABORTS {
             let there = soon("an answer", deliver(&other, QUEUE, "m")).await;
-            assert!(matches!(there, Err(NotDone::InProgress)), "{there:?}");
+            assert!(matches!(there, Err(ConsumeError::InProgress)), "{there:?}");
         }
         gate.open();
         assert_eq!(first.await.unwrap().is_ok(), succeed);
@@ -179,7 +179,7 @@ async fn of_many_deliveries_at_one_moment_one_runs() {
     });
     let told = join_all(deliveries).await;
     let ran = told.iter().filter(|told| matches!(told, Ok(Ok(Once::Ran(_))))).count();
-    let fine = |told: &&Result<Told, _>| matches!(told, Ok(Ok(_) | Err(NotDone::InProgress)));
+    let fine = |told: &&Result<Told, _>| matches!(told, Ok(Ok(_) | Err(ConsumeError::InProgress)));
     assert_eq!((ran, told.iter().filter(fine).count()), (1, 40), "{told:?}");
     assert_eq!(service.counts().await, (1, 1, 1));
 }
@@ -193,7 +193,7 @@ async fn another_payload_under_one_id_is_reported_and_not_skipped() {
     };
     assert!(matches!(deliver("10 EUR").await, Ok(Once::Ran(_))));
     assert!(matches!(deliver("10 EUR").await, Ok(Once::AlreadyDone(_))));
-    assert!(matches!(deliver("99 EUR").await, Err(NotDone::OtherMessage)));
+    assert!(matches!(deliver("99 EUR").await, Err(ConsumeError::OtherMessage)));
     assert_eq!(service.counts().await, (0, 1, 1));
 }
 
@@ -201,9 +201,9 @@ async fn another_payload_under_one_id_is_reported_and_not_skipped() {
 async fn a_missing_id_or_source_is_an_error_of_its_own() {
     let service = Service::start(routes()).await;
     let idempotency = &service.app.idempotency;
-    assert!(matches!(deliver(&service, QUEUE, "").await, Err(NotDone::NoId)));
-    assert!(matches!(idempotency.once(QUEUE, None::<i64>, |tx| Box::pin(row(tx))).await, Err(NotDone::NoId)));
-    assert!(matches!(deliver(&service, "", "m").await, Err(NotDone::Store(Code::ScopeEmpty))));
+    assert!(matches!(deliver(&service, QUEUE, "").await, Err(ConsumeError::NoId)));
+    assert!(matches!(idempotency.once(QUEUE, None::<i64>, |tx| Box::pin(row(tx))).await, Err(ConsumeError::NoId)));
+    assert!(matches!(deliver(&service, "", "m").await, Err(ConsumeError::Store(Code::ScopeEmpty))));
     assert_eq!(service.counts().await, (0, 0, 0));
     assert!(idempotency.once(QUEUE, Some(7), |tx| Box::pin(row(tx))).await.is_ok());
     assert!(matches!(deliver(&service, QUEUE, "7").await, Ok(Once::AlreadyDone(_))), "a number is its text");
@@ -238,11 +238,11 @@ async fn a_value_that_does_not_serialise_rolls_back_and_one_that_does_not_read_i
             })
         })
         .await;
-    assert!(matches!(told, Err(NotDone::Value(_))), "{told:?}");
+    assert!(matches!(told, Err(ConsumeError::Value(_))), "{told:?}");
     assert_eq!(service.counts().await, (0, 0, 0));
     deliver(&service, QUEUE, "m").await.unwrap();
     let other_type = idempotency.once(QUEUE, "m", |_| Box::pin(async { Ok::<_, sqlx::Error>(1_u8) })).await;
-    assert!(matches!(other_type, Err(NotDone::Value(_))), "{other_type:?}");
+    assert!(matches!(other_type, Err(ConsumeError::Value(_))), "{other_type:?}");
 }
 
 #[tokio::test]
@@ -262,8 +262,8 @@ async fn a_consumer_that_is_dropped_rolls_back() {
 async fn a_store_that_is_down_is_no_acknowledgement() {
     let service = Service::start(routes()).await;
     service.execute("DROP TABLE idem_records").await;
-    assert!(matches!(deliver(&service, QUEUE, "m").await, Err(NotDone::Store(Code::Schema))));
+    assert!(matches!(deliver(&service, QUEUE, "m").await, Err(ConsumeError::Store(Code::Schema))));
     service.pool.close().await;
-    assert!(matches!(deliver(&service, QUEUE, "m").await, Err(NotDone::Store(Code::StoreUnavailable))));
+    assert!(matches!(deliver(&service, QUEUE, "m").await, Err(ConsumeError::Store(Code::StoreUnavailable))));
     assert_eq!(service.app.runs.count(), 0);
 }

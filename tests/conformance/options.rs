@@ -11,10 +11,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{any, post},
 };
-use idem_runtime::{
-    Builder, Code, Fingerprint, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError,
-    Retention, RetentionError, SetCookie, idempotent,
-};
+use idem_runtime::{Builder, Code, Retention, RetentionError, idempotent, options::{FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, SetCookie}};
 use sqlx::Row;
 
 use super::{Connection, Db, ISOLATION, RETENTION, app::*};
@@ -141,7 +138,7 @@ async fn retention() {
 
 #[tokio::test]
 async fn fingerprint() {
-    let service = service(|builder| builder.fingerprint(Fingerprint::Json)).await;
+    let service = service(|builder| builder.fingerprint(FingerprintRule::Json)).await;
     let first = service.post("/app", "k", r#"{"a":1,"b":2}"#).await;
     assert_replay(&first, &service.post("/app", "k", r#"{"b":2, "a":1}"#).await);
     service.post("/bytes", "b", r#"{"a":1,"b":2}"#).await;

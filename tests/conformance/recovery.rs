@@ -8,7 +8,7 @@ use axum::{
     response::IntoResponse,
 };
 use futures_util::future::join_all;
-use idem_runtime::{Attempt, BoxError, Dead, Reconciler, Settle, Swept, Verdict};
+use idem_runtime::{Attempt, Settle, recovery::{BoxError, Reconciler, StalledAttempt, SweepReport, Verdict}};
 
 use super::{BEGAN, Db, LAPSE, REMAINING, app::*, dead::*};
 use crate::support::{gate::Gate, soon};
@@ -19,7 +19,7 @@ async fn a_dead_attempt_is_completed_with_its_rows_and_retries_get_the_verdicts_
     let other = service.beside(routes()).await;
     let _dead = service.dead("/charge", &["k"]).await;
     assert_problem(&other.post("/charge", "k", "1").await, 409, "in-progress");
-    let recovery = other.app.idempotency.recovery().on("create_charge", ByKey(other.app.clone()));
+    let recovery = other.app.idempotency.recovery().reconciler("create_charge", ByKey(other.app.clone()));
     assert_eq!(recovery.sweep().await.unwrap(), swept(|s| s.completed = 1));
     let first = other.post("/charge", "k", "1").await;
     assert_eq!(
@@ -30,7 +30,7 @@ async fn a_dead_attempt_is_completed_with_its_rows_and_retries_get_the_verdicts_
     assert_eq!((service.counts().await, service.app.network.calls().len()), ((1, 1, 1), 1));
     // It answers for as long as the handler's own retention says.
     assert!((172_700..=172_900).contains(&service.number(super::RETENTION).await));
-    assert_eq!(recovery.sweep().await.unwrap(), Swept::default(), "decided once");
+    assert_eq!(recovery.sweep().await.unwrap(), SweepReport::default(), "decided once");
 }
 
 #[tokio::test]
@@ -40,8 +40,8 @@ async fn a_dead_attempt_that_never_executed_frees_its_key() {
     service.app.gate.entered().await;
     service.execute(LAPSE).await;
     let other = service.beside(routes()).await;
-    let recovery = other.app.idempotency.recovery().on("create_charge", ByKey(other.app.clone()));
-    assert_eq!(recovery.sweep().await.unwrap(), swept(|s| s.freed = 1));
+    let recovery = other.app.idempotency.recovery().reconciler("create_charge", ByKey(other.app.clone()));
+    assert_eq!(recovery.sweep().await.unwrap(), swept(|s| s.released = 1));
     assert_eq!(service.counts().await, (1, 0, 0));
     service.app.gate.open();
     assert_problem(&attempt.await.unwrap(), 503, "idempotency-outcome-unknown");
@@ -75,9 +75,9 @@ async fn a_reconciler_is_told_what_is_known() {
     let began = service.number(BEGAN).await;
     for asked in 0..3 {
         let recovery = service.recovery(move |dead, app| {
-            assert_eq!((dead.operation(), dead.asked()), ("create_charge", asked));
+            assert_eq!((dead.operation(), dead.tries()), ("create_charge", asked));
             assert_eq!(dead.last_error(), (asked > 0).then_some("the network is down: it really is"));
-            let since = dead.began().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+            let since = dead.started_at().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
             assert_eq!(i64::try_from(since).unwrap(), began);
             let request = dead.request().expect("it was stored");
             assert_eq!((request.method().as_str(), request.uri().to_string().as_str()), ("POST", "/charge"));
@@ -89,7 +89,7 @@ async fn a_reconciler_is_told_what_is_known() {
         service.execute(LAPSE).await;
     }
     let stalled = service.app.idempotency.stalled().await.unwrap();
-    assert_eq!((stalled[0].asked, stalled[0].operation.as_str()), (3, "create_charge"));
+    assert_eq!((stalled[0].tries(), stalled[0].operation()), (3, "create_charge"));
     assert_eq!(stalled[0].last_error.as_deref(), Some("the network is down: it really is"));
 }
 
@@ -116,7 +116,7 @@ async fn a_request_is_stored_only_where_the_handler_asks_for_it_and_only_until_i
         assert_eq!(request.content_type().unwrap(), "application/json");
         Ok(found())
     });
-    assert_eq!(recovery.sweep().await.unwrap(), swept(|s| (s.completed, s.unattended) = (1, 1)));
+    assert_eq!(recovery.sweep().await.unwrap(), swept(|s| (s.completed, s.no_reconciler) = (1, 1)));
     assert_eq!(service.number("SELECT count(request) FROM idem_records").await, 0);
     drop(stored);
 }
@@ -129,7 +129,7 @@ async fn what_cannot_be_told_is_asked_again_after_a_growing_pause() {
     for pause in [100, 200, 350, 350] {
         let recovery = service.recovery(|_, _| Ok(Verdict::Unknown)).backoff(first, longest);
         assert_eq!(recovery.sweep().await.unwrap(), swept(|s| s.unknown = 1));
-        assert_eq!(recovery.sweep().await.unwrap(), Swept::default(), "not before the pause is over");
+        assert_eq!(recovery.sweep().await.unwrap(), SweepReport::default(), "not before the pause is over");
         let left = service.number(REMAINING).await;
         assert!((pause * 1000 - 20_000..=pause * 1000).contains(&left), "{left} of {pause}");
         assert_eq!(service.app.idempotency.stalled().await.unwrap().len(), 1);
@@ -147,7 +147,7 @@ async fn a_reconciler_that_errs_panics_or_hangs_harms_no_other_record() {
     /// Behaves by the step key, which is all that tells the records apart.
     struct Moody(App);
     impl Reconciler<Db> for Moody {
-        async fn reconcile(&self, _: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
+        async fn reconcile(&self, _: &StalledAttempt, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
             let key = attempt.key("charge").to_string();
             let called = self.0.network.calls().iter().position(|call| *call == key);
             // On SQLite a transaction that hangs keeps every other from writing.
@@ -163,8 +163,8 @@ async fn a_reconciler_that_errs_panics_or_hangs_harms_no_other_record() {
             }
         }
     }
-    let recovery = service.app.idempotency.recovery().limit(Duration::from_millis(300));
-    let recovery = recovery.on("create_charge", Moody(service.app.clone())).on("other", Moody(service.app.clone()));
+    let recovery = service.app.idempotency.recovery().reconcile_timeout(Duration::from_millis(300));
+    let recovery = recovery.reconciler("create_charge", Moody(service.app.clone())).reconciler("other", Moody(service.app.clone()));
     let done = soon("the sweep", async move { recovery.sweep().await.unwrap() }).await;
     assert_eq!(done, swept(|s| (s.completed, s.failed) = (3, 3)));
     assert_eq!(service.counts().await, (6, 3, 6));
@@ -188,15 +188,15 @@ async fn a_verdict_whose_transaction_cannot_commit_is_asked_for_again() {
 
     struct Violates;
     impl Reconciler<Db> for Violates {
-        async fn reconcile(&self, _: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
+        async fn reconcile(&self, _: &StalledAttempt, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
             let transaction = attempt.transaction().await?;
             sqlx::query("INSERT INTO deferred VALUES (4711)").execute(&mut **transaction).await?;
             Ok(found())
         }
     }
-    let recovery = service.app.idempotency.recovery().on("create_charge", Violates);
+    let recovery = service.app.idempotency.recovery().reconciler("create_charge", Violates);
     assert_eq!(recovery.sweep().await.unwrap(), swept(|s| s.failed = 1));
-    assert_eq!(recovery.sweep().await.unwrap(), Swept::default(), "not at once");
+    assert_eq!(recovery.sweep().await.unwrap(), SweepReport::default(), "not at once");
     assert_eq!(service.counts().await, (1, 0, 1));
     let error = service.app.idempotency.stalled().await.unwrap()[0].last_error.clone().unwrap();
     assert!(error.starts_with("the verdict could not be written"), "{error}");
@@ -208,16 +208,16 @@ async fn records_without_a_reconciler_and_those_asked_too_often_are_reported_and
     let _dead = service.dead("/charge", &["k"]).await;
     let _other = service.dead("/other", &["k2"]).await;
     for _ in 0..2 {
-        let recovery = service.recovery(|_, _| Ok(Verdict::Unknown)).most_asks(2);
-        assert_eq!(recovery.sweep().await.unwrap(), swept(|s| (s.unknown, s.unattended) = (1, 1)));
+        let recovery = service.recovery(|_, _| Ok(Verdict::Unknown)).max_tries(2);
+        assert_eq!(recovery.sweep().await.unwrap(), swept(|s| (s.unknown, s.no_reconciler) = (1, 1)));
         service.execute(LAPSE).await;
     }
-    let recovery = service.recovery(|_, _| panic!("asked a third time")).most_asks(2);
-    assert_eq!(recovery.sweep().await.unwrap(), swept(|s| (s.exhausted, s.unattended) = (1, 1)));
+    let recovery = service.recovery(|_, _| panic!("asked a third time")).max_tries(2);
+    assert_eq!(recovery.sweep().await.unwrap(), swept(|s| (s.gave_up, s.no_reconciler) = (1, 1)));
     let nobody = service.app.idempotency.recovery();
-    assert_eq!(nobody.sweep().await.unwrap(), swept(|s| s.unattended = 2));
+    assert_eq!(nobody.sweep().await.unwrap(), swept(|s| s.no_reconciler = 2));
     let stalled = service.app.idempotency.stalled().await.unwrap();
-    let listed: Vec<_> = stalled.iter().map(|s| (s.operation.as_str(), s.asked)).collect();
+    let listed: Vec<_> = stalled.iter().map(|s| (s.operation(), s.tries())).collect();
     assert_eq!(listed, [("create_charge", 2), ("other", 0)], "in the order in which they began");
     assert_problem(&service.post("/charge", "k", "1").await, 409, "in-progress");
 }
@@ -267,11 +267,11 @@ async fn limits_and_pauses_without_end_are_no_error() {
     let service = Service::start(routes()).await;
     let _dead = service.dead("/charge", &["k"]).await;
     let unknown = service.recovery(|_, _| Ok(Verdict::Unknown)).backoff(Duration::MAX, Duration::MAX);
-    assert_eq!(unknown.limit(Duration::MAX).sweep().await.unwrap(), swept(|s| s.unknown = 1));
+    assert_eq!(unknown.reconcile_timeout(Duration::MAX).sweep().await.unwrap(), swept(|s| s.unknown = 1));
     let left = service.number(REMAINING).await;
     assert!(left > 300 * 86_400_000, "{left}");
 
-    let patient = Service::of(routes(), 5, |builder| builder.patience(Duration::MAX), || ().into_response()).await;
+    let patient = Service::of(routes(), 5, |builder| builder.database_timeout(Duration::MAX), || ().into_response()).await;
     let _dead = patient.dead("/charge", &["k"]).await;
     let id = patient.app.idempotency.stalled().await.unwrap()[0].id;
     patient.app.idempotency.resolve(id, "ada", found()).await.unwrap();
@@ -300,7 +300,7 @@ async fn an_error_whose_text_panics_is_a_reconciler_that_panics() {
 async fn reconcilers_that_hang_do_not_keep_another_operations_records_waiting() {
     struct Hangs;
     impl Reconciler<Db> for Hangs {
-        async fn reconcile(&self, _: &Dead, _: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
+        async fn reconcile(&self, _: &StalledAttempt, _: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
             std::future::pending().await
         }
     }
@@ -308,8 +308,8 @@ async fn reconcilers_that_hang_do_not_keep_another_operations_records_waiting() 
     let keys = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
     let _hang = service.dead("/charge", &keys).await;
     let _good = service.dead("/other", &["k"]).await;
-    let recovery = service.app.idempotency.recovery().limit(Duration::from_secs(3600));
-    let recovery = recovery.on("create_charge", Hangs).on("other", ByKey(service.app.clone()));
+    let recovery = service.app.idempotency.recovery().reconcile_timeout(Duration::from_secs(3600));
+    let recovery = recovery.reconciler("create_charge", Hangs).reconciler("other", ByKey(service.app.clone()));
     let sweeping = tokio::spawn(async move { recovery.sweep().await });
     let open = "SELECT count(*) FROM idem_records WHERE attempt IS NOT NULL AND operation = 'other'";
     soon("the other operation's verdict", async { while service.number(open).await > 0 {} }).await;

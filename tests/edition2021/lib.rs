@@ -10,7 +10,7 @@ use axum::{
     routing::post,
     Extension, Json, Router,
 };
-use idem_runtime::{idempotent, Idempotency};
+use idem_runtime::{Idempotency, idempotent};
 use sqlx::{PgConnection, Postgres, Sqlite, SqliteConnection, Transaction};
 
 #[path = "../support/account.rs"]
@@ -82,7 +82,7 @@ pub async fn deliver(app: App, account: Account) -> Option<i64> {
         future
     }
     let told = sendable(consumer(&app.postgres, &account, ("1".to_owned(), 1))).await;
-    told.ok().map(idem_runtime::Once::into_value)
+    told.ok().map(idem_runtime::messages::Once::into_value)
 }
 
 #[idempotent(webhook, scope = account, key = id)]

@@ -1,7 +1,7 @@
 //! The database refuses what the handler did: a statement failed and was ignored, a constraint fails, a record is there.
 //! What the client is told and what is stored agree, and a conflict of the handler's own is never taken for the key's.
 
-use idem_runtime::Isolation;
+use idem_runtime::options::Isolation;
 use sqlx::{Connection, Executor, PgConnection};
 
 use crate::{

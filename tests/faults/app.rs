@@ -15,7 +15,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
-use idem_runtime::{Backend, Builder, Idempotency, Scope, ScopeId, StepKey, Swept, idempotent};
+use idem_runtime::{Backend, Builder, Idempotency, Scope, ScopeId, StepKey, idempotent, recovery::SweepReport};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqlx::{Executor, PgConnection, PgPool, Postgres as Db};
@@ -305,7 +305,7 @@ impl Service {
     }
 
     /// Decides what is dead at this moment, by the network of this service.
-    pub async fn sweep(&self) -> Swept {
+    pub async fn sweep(&self) -> SweepReport {
         charge::recovery(&self.idempotency, &self.probe.network).sweep().await.expect("a sweep")
     }
 

@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
-use idem_runtime::{Attempt, BoxError, Dead, Idempotency, Reconciler, Recovery, Settle, Verdict, idempotent};
+use idem_runtime::{Attempt, Idempotency, Settle, idempotent, recovery::{BoxError, Reconciler, Recovery, StalledAttempt, Verdict}};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -107,7 +107,7 @@ pub fn routes() -> Router<App<Db>> {
 pub struct ByKey(pub Network);
 
 impl Reconciler<Db> for ByKey {
-    async fn reconcile(&self, _: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
+    async fn reconcile(&self, _: &StalledAttempt, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
         if !self.0.has(attempt.key("charge")) {
             return Ok(Verdict::NeverExecuted);
         }
@@ -119,5 +119,5 @@ impl Reconciler<Db> for ByKey {
 /// A recovery of all the handlers here.
 pub fn recovery(idempotency: &Idempotency<Db>, network: &Network) -> Recovery<Db> {
     let operations = ["charge", "brief", "doubt"];
-    operations.iter().fold(idempotency.recovery(), |recovery, name| recovery.on(*name, ByKey(network.clone())))
+    operations.iter().fold(idempotency.recovery(), |recovery, name| recovery.reconciler(*name, ByKey(network.clone())))
 }

@@ -37,7 +37,7 @@ async fn proxied() -> (Postgres, Proxy, Service) {
     let database = postgres().await;
     let proxy = Proxy::start(&database).await;
     let pool = database.pool_with(3, proxy.options(&database)).await;
-    let service = Service::start_with(&database, pool, |builder| builder.patience(PATIENCE)).await;
+    let service = Service::start_with(&database, pool, |builder| builder.database_timeout(PATIENCE)).await;
     // Prepared, so that a cut meets a running service.
     assert_ran(&service.charge("/charge", "warm", "write").await);
     (database, proxy, service)
@@ -136,7 +136,7 @@ async fn b44_b77_a_connection_lost_at_the_completion_is_unknown_and_nothing_runs
         if committed {
             let replay = service.charge("/charge", "k", act).await;
             assert_eq!(replay.header("idempotent-replayed"), Some("true"), "{cut:?} {statement} {act}");
-            assert_eq!(service.sweep().await, idem_runtime::Swept::default());
+            assert_eq!(service.sweep().await, idem_runtime::recovery::SweepReport::default());
         } else {
             decided_by_recovery(&database, &service, "k", act).await;
         }
@@ -192,7 +192,7 @@ async fn a_database_that_is_down_at_the_completion_leaves_the_record_to_the_reco
         assert_eq!(in_progress(&database).await, 1);
         proxy.set(Network::Up);
         // Its lease could not be ended, so it runs out by itself: until then nobody decides.
-        assert_eq!(service.sweep().await, idem_runtime::Swept::default());
+        assert_eq!(service.sweep().await, idem_runtime::recovery::SweepReport::default());
         database.connect().await.execute(LAPSE).await.unwrap();
         decided_by_recovery(&database, &service, "k", act).await;
         assert_eq!((service.runs(), service.probe.network.calls().len(), rows(&database, "k").await), (2, 2, 0));
@@ -302,7 +302,7 @@ async fn b53_a_table_without_permission_claims_nothing() {
     assert_problem(&service.charge("/charge", "n", "nothing").await, 503, UNKNOWN);
     assert_eq!((in_progress(&database).await, service.idempotency.stalled().await.unwrap().len()), (1, 1));
     outside.execute(all).await.unwrap();
-    assert_eq!(service.sweep().await.freed, 1);
+    assert_eq!(service.sweep().await.released, 1);
     assert_eq!(service.charge("/charge", "n", "nothing").await.status, 400);
 }
 
@@ -325,7 +325,7 @@ async fn b53_a_locked_table_is_not_waited_for_beyond_any_of_the_limits() {
     {
         let database = postgres().await;
         let pool = database.pool_with(2, database.options().options([(setting, value)])).await;
-        let service = Service::start_with(&database, pool, |builder| builder.patience(PATIENCE)).await;
+        let service = Service::start_with(&database, pool, |builder| builder.database_timeout(PATIENCE)).await;
         let mut outside = database.connect().await;
         let mut migration = outside.begin().await.unwrap();
         migration.execute("LOCK TABLE idem_records IN ACCESS EXCLUSIVE MODE").await.unwrap();
@@ -366,7 +366,7 @@ async fn a_verdict_whose_connection_breaks_is_asked_for_again_or_stands() {
         trap.sprung().await;
         assert_eq!((swept.completed, swept.failed), (0, 1), "{cut:?} {statement}");
         assert_eq!(rows(&database, "recovered").await, i64::from(stands), "{cut:?} {statement}");
-        assert_eq!(service.sweep().await, idem_runtime::Swept::default(), "not at once");
+        assert_eq!(service.sweep().await, idem_runtime::recovery::SweepReport::default(), "not at once");
         if !stands {
             let stalled = service.idempotency.stalled().await.unwrap();
             let error = stalled[0].last_error.as_deref().unwrap();

@@ -49,7 +49,7 @@ async fn b55_a_claim_that_gets_its_turn_too_late_is_given_back() {
     let database = sqlite();
     let options = database.options().busy_timeout(Duration::from_secs(60));
     let pool = database.pool_with(1, options.clone()).await;
-    let service = Service::start_with(pool, |builder| builder.patience(Duration::from_millis(700))).await;
+    let service = Service::start_with(pool, |builder| builder.database_timeout(Duration::from_millis(700))).await;
     let mut outside = SqliteConnection::connect_with(&options).await.unwrap();
     outside.execute("BEGIN IMMEDIATE").await.unwrap();
     for _ in 0..2 {

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use axum::Router;
-use idem_runtime::{Builder, Idempotency, Swept};
+use idem_runtime::{Builder, Idempotency, recovery::SweepReport};
 pub use sqlx::Sqlite as Db;
 use sqlx::{Executor, SqlitePool};
 
@@ -58,7 +58,7 @@ impl Service {
         tokio::spawn(async move { http::post(address, path, &headers, order(key, act)).await })
     }
 
-    pub async fn sweep(&self) -> Swept {
+    pub async fn sweep(&self) -> SweepReport {
         charge::recovery(&self.idempotency, &self.probe.network).sweep().await.expect("a sweep")
     }
 

@@ -95,7 +95,7 @@ async fn b55_many(options: SqliteConnectOptions) {
     // Turns are not taken in order, so on a busy machine one of many can wait long.
     let options = options.busy_timeout(Duration::from_secs(30));
     let pool = |options| sqlx::sqlite::SqlitePoolOptions::new().max_connections(5).connect_with(options);
-    let patient = |builder: Builder<Db>| builder.patience(Duration::from_secs(30));
+    let patient = |builder: Builder<Db>| builder.database_timeout(Duration::from_secs(30));
     let one = Service::start_with(pool(options.clone()).await.unwrap(), patient).await;
     let other = Service::start_with(pool(options).await.unwrap(), patient).await;
     let services = [&one, &other];
@@ -152,7 +152,7 @@ async fn b55_a_writer_elsewhere_beyond_the_patience() {
     let database = sqlite();
     let options = database.options().busy_timeout(Duration::from_secs(60));
     let pool = database.pool_with(1, options.clone()).await;
-    let service = Service::start_with(pool, |builder| builder.patience(Duration::from_millis(700))).await;
+    let service = Service::start_with(pool, |builder| builder.database_timeout(Duration::from_millis(700))).await;
     let mut outside = SqliteConnection::connect_with(&options).await.unwrap();
     outside.execute("BEGIN IMMEDIATE").await.unwrap();
     for _ in 0..3 {

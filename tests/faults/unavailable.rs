@@ -26,7 +26,7 @@ async fn bounded<F: Future>(answer: F) -> F::Output {
 }
 
 async fn impatient(database: &Postgres, pool: PgPool) -> Service {
-    Service::start_with(database, pool, |builder| builder.patience(PATIENCE)).await
+    Service::start_with(database, pool, |builder| builder.database_timeout(PATIENCE)).await
 }
 
 async fn pid(pool: &PgPool) -> i32 {

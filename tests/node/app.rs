@@ -8,7 +8,7 @@ use axum::{
     http::{StatusCode, request::Parts},
     routing::post,
 };
-use idem_runtime::{Attempt, BoxError, Dead, Idempotency, Lease, Reconciler, Scope, ScopeId, Verdict, idempotent};
+use idem_runtime::{Attempt, Idempotency, LeaseDuration, Scope, ScopeId, idempotent, recovery::{BoxError, Reconciler, StalledAttempt, Verdict}};
 use serde_json::{Value, json};
 use sqlx::{Executor, Pool};
 
@@ -78,7 +78,7 @@ async fn charge(
 struct AskLedger(Pool<Db>);
 
 impl Reconciler<Db> for AskLedger {
-    async fn reconcile(&self, _: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
+    async fn reconcile(&self, _: &StalledAttempt, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
         let charged = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM ledger WHERE step = $1");
         if charged.bind(attempt.key("charge").to_string()).fetch_one(&self.0).await? == 0 {
             return Ok(Verdict::NeverExecuted);
@@ -91,21 +91,21 @@ impl Reconciler<Db> for AskLedger {
 
 /// One sweep, and what came of it.
 async fn sweep(State(app): State<App>) -> Json<Value> {
-    let recovery = app.idempotency.recovery().on("charge", AskLedger(app.pool.clone()));
+    let recovery = app.idempotency.recovery().reconciler("charge", AskLedger(app.pool.clone()));
     let swept = recovery.sweep().await.expect("a sweep");
-    Json(json!({ "completed": swept.completed, "freed": swept.freed, "failed": swept.failed }))
+    Json(json!({ "completed": swept.completed, "freed": swept.released, "failed": swept.failed }))
 }
 
 /// What is dead at this moment, which nobody here decides.
 async fn look(State(app): State<App>) -> Json<Value> {
     let swept = app.idempotency.recovery().sweep().await.expect("a sweep");
     let stalled = app.idempotency.stalled().await.expect("a list");
-    Json(json!({ "unattended": swept.unattended, "stalled": stalled.len() }))
+    Json(json!({ "unattended": swept.no_reconciler, "stalled": stalled.len() }))
 }
 
 pub async fn serve(url: &str) -> Result<(), Box<dyn Error>> {
     let pool = Pool::<Db>::connect(url).await?;
-    let lease = Lease::new(Duration::from_millis(env::var("LEASE")?.parse()?))?;
+    let lease = LeaseDuration::new(Duration::from_millis(env::var("LEASE")?.parse()?))?;
     let idempotency = Idempotency::builder(pool.clone()).lease(lease).build();
     idempotency.migrate().await?;
     for table in TABLES {

@@ -15,7 +15,7 @@ use idem_openapi::{
     declared::Declared,
     driver::Server,
 };
-use idem_runtime::KeyPresence;
+use idem_runtime::options::KeyPresence;
 use serde_json::json;
 
 mod payments {

@@ -7,7 +7,7 @@ use idem_openapi::{
     declared::{Declared, fits},
     driver::Server,
 };
-use idem_runtime::{Fingerprint, KeyPresence, Mismatch, Retention, openapi::Protection};
+use idem_runtime::{Retention, openapi::Protection, options::{FingerprintRule, KeyPresence, Mismatch}};
 use serde_json::json;
 use std::time::Duration;
 use utoipa::OpenApi;
@@ -156,7 +156,7 @@ async fn b74_b96_so_it_does_with_defaults_of_the_applications_own() {
     let month = Retention::new(Duration::from_secs(30 * 86_400)).expect("a retention");
     let set = |builder: idem_runtime::Builder<_>| {
         let builder = builder.key(KeyPresence::Optional).mismatch(Mismatch::BadRequest).retention(month);
-        builder.fingerprint(Fingerprint::Json)
+        builder.fingerprint(FingerprintRule::Json)
     };
     let (app, pool) = app(set).await;
     let (router, mut document) = routes().split_for_parts();

@@ -1,7 +1,7 @@
 //! The handler with external effects of the README, and what it leaves out.
 //! The block is what follows this header; what it leaves out stands behind it.
 
-use idem_runtime::{Attempt, BoxError, Dead, Reconciler, Verdict};
+use idem_runtime::{Attempt, recovery::{BoxError, Reconciler, StalledAttempt, Verdict}};
 
 #[idempotent(scope = account, effects = external, on_server_error = reconcile)]
 async fn create_charge(
@@ -15,10 +15,10 @@ async fn create_charge(
 }
 
 impl Reconciler<Postgres> for Network {
-    async fn reconcile(&self, dead: &Dead, attempt: &mut Attempt<Postgres>) -> Result<Verdict, BoxError> {
+    async fn reconcile(&self, dead: &StalledAttempt, attempt: &mut Attempt<Postgres>) -> Result<Verdict, BoxError> {
         match self.charge_by_key(attempt.key("charge")).await? {
             Some(charge) => Ok(Verdict::completed(record(attempt, charge).await?)),
-            None if dead.asked() == 0 => Ok(Verdict::Unknown), // a call may still be under way: asked again later
+            None if dead.tries() == 0 => Ok(Verdict::Unknown), // a call may still be under way: asked again later
             None => Ok(Verdict::NeverExecuted),
         }
     }

@@ -1,7 +1,7 @@
 //! The consumer and the receiver of the README: what it takes for granted, and then its block.
 //! The block is what follows the first empty line.
 
-use idem_runtime::{Idempotency, NotDone, Once};
+use idem_runtime::{Idempotency, messages::{ConsumeError, Once}};
 
 #[idempotent(scope = queue, key = message.id, retention = "14d")]
 async fn ship(queue: &str, message: &Message, tx: &mut PgConnection) -> Result<i64, sqlx::Error> {
@@ -14,7 +14,7 @@ async fn deliver(idempotency: &Idempotency<Postgres>, message: Message) {
         // Committed, now or before: only here may the queue forget it.
         Ok(Once::Ran(shipment) | Once::AlreadyDone(shipment)) => message.acknowledge(shipment).await,
         // Elsewhere, at this moment: it is delivered again.
-        Err(NotDone::InProgress) => {}
+        Err(ConsumeError::InProgress) => {}
         // Rolled back, or never begun.
         Err(error) => message.reject(error).await,
     }
@@ -44,7 +44,7 @@ struct Message {
 impl Message {
     async fn acknowledge(self, _shipment: i64) {}
 
-    async fn reject(self, _error: NotDone<sqlx::Error>) {}
+    async fn reject(self, _error: ConsumeError<sqlx::Error>) {}
 }
 
 struct Provider;

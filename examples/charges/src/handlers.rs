@@ -16,7 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use idem_runtime::{Attempt, Idempotency, Recovery, idempotent};
+use idem_runtime::{Attempt, Idempotency, idempotent, recovery::Recovery};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx::{FromRow, Pool};
@@ -94,11 +94,11 @@ impl App {
     pub(crate) fn recovery(&self) -> Recovery<Db> {
         self.idempotency
             .recovery()
-            .on("create_charge", ByKey(self.network.clone()))
-            .on("create_legacy_charge", ByReference(self.network.clone()))
+            .reconciler("create_charge", ByKey(self.network.clone()))
+            .reconciler("create_legacy_charge", ByReference(self.network.clone()))
             .backoff(Duration::from_secs(1), Duration::from_mins(5))
             // A look-up is quick. Whoever dies in the middle of one holds the record up for about as long.
-            .limit(Duration::from_secs(5))
+            .reconcile_timeout(Duration::from_secs(5))
     }
 }
 

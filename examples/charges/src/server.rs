@@ -4,7 +4,7 @@
 use std::{io, net::SocketAddr, num::ParseIntError, time::Duration};
 
 use axum::Router;
-use idem_runtime::{Backend, Idempotency, Recovery};
+use idem_runtime::{Backend, Idempotency, recovery::Recovery};
 use sqlx::Pool;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle, time::timeout};
 

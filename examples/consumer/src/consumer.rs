@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use idem_runtime::{Idempotency, NotDone, Once, idempotent};
+use idem_runtime::{Idempotency, idempotent, messages::{ConsumeError, Once}};
 use serde::Deserialize;
 use tokio::time::sleep;
 
@@ -80,13 +80,13 @@ pub(crate) async fn handle(
             queue.acknowledge(job).await
         }
         // Its end is not known yet: the queue delivers it again when the lease is over.
-        Err(NotDone::InProgress) => {
+        Err(ConsumeError::InProgress) => {
             journal.say(job, "is in progress elsewhere");
             Ok(())
         }
         // No redelivery makes these right: for a person to look at.
         Err(
-            why @ (NotDone::OtherMessage | NotDone::NoId | NotDone::Value(_) | NotDone::Failed(ShipError::NoOrder(_))),
+            why @ (ConsumeError::OtherMessage | ConsumeError::NoId | ConsumeError::Value(_) | ConsumeError::Failed(ShipError::NoOrder(_))),
         ) => {
             journal.say(job, &format!("is put aside: {why}"));
             queue.put_aside(job).await

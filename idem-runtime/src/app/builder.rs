@@ -29,7 +29,7 @@ use crate::{
 /// # #[cfg(feature = "sqlite")]
 /// # fn build(pool: sqlx::SqlitePool) -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use idem_runtime::{Idempotency, InProgress, Mismatch, Retention};
+/// use idem_runtime::{Idempotency, Retention, options::{InProgress, Mismatch}};
 ///
 /// let idempotency = Idempotency::builder(pool)
 ///     .mismatch(Mismatch::BadRequest)

@@ -14,7 +14,7 @@ use crate::{
     },
     backend::{Backend, Wanted},
     engine::{self, Panicked, Refusal, Unsettled, Writes},
-    messages::{Consumer, NotDone, Once},
+    messages::{Consumer, ConsumeError, Once},
     model::{
         fingerprint::Print,
         handler_options::Handler,
@@ -201,17 +201,17 @@ impl Unclaimed {
     /// What the consumer is told.
     ///
     /// # Errors
-    /// [`NotDone`], unless the effect has run before.
-    pub fn said<T, E>(self, form: Form<T>) -> Result<Once<T>, NotDone<E>> {
+    /// [`ConsumeError`], unless the effect has run before.
+    pub fn said<T, E>(self, form: Form<T>) -> Result<Once<T>, ConsumeError<E>> {
         let (answer, said) = match self.why {
             Why::Done(record) => match record.value() {
-                Some(json) => (Answer::Replayed, (form.read)(json).map(Once::AlreadyDone).map_err(NotDone::Value)),
-                None => (Answer::Problem(Code::RecordUnreadable), Err(NotDone::Store(Code::RecordUnreadable))),
+                Some(json) => (Answer::Replayed, (form.read)(json).map(Once::AlreadyDone).map_err(ConsumeError::Value)),
+                None => (Answer::Problem(Code::RecordUnreadable), Err(ConsumeError::Store(Code::RecordUnreadable))),
             },
-            Why::InProgress => (Answer::Problem(Code::InProgress), Err(NotDone::InProgress)),
-            Why::OtherMessage => (Answer::Problem(Code::KeyReuse), Err(NotDone::OtherMessage)),
-            Why::NoId => (Answer::Problem(Code::EventIdMissing), Err(NotDone::NoId)),
-            Why::Code(code) => (Answer::Problem(code), Err(NotDone::Store(code))),
+            Why::InProgress => (Answer::Problem(Code::InProgress), Err(ConsumeError::InProgress)),
+            Why::OtherMessage => (Answer::Problem(Code::KeyReuse), Err(ConsumeError::OtherMessage)),
+            Why::NoId => (Answer::Problem(Code::EventIdMissing), Err(ConsumeError::NoId)),
+            Why::Code(code) => (Answer::Problem(code), Err(ConsumeError::Store(code))),
         };
         answered(self.operation, answer, self.since);
         said
@@ -227,25 +227,25 @@ impl<Db: Backend> Message<Db> {
     /// Commits the effect and its value, or rolls back.
     ///
     /// # Errors
-    /// [`NotDone`], unless it is committed.
+    /// [`ConsumeError`], unless it is committed.
     pub async fn settle<T, E>(
         self,
         form: Form<T>,
         result: Result<Result<T, E>, Panicked>,
-    ) -> Result<Once<T>, NotDone<E>> {
+    ) -> Result<Once<T>, ConsumeError<E>> {
         let Self { claim, operation, since } = self;
         let value = match result {
             Ok(Ok(value)) => value,
-            Ok(Err(error)) => return freed(claim, operation, since, NotDone::Failed(error)).await,
-            Err(Panicked) => return freed(claim, operation, since, NotDone::Panicked).await,
+            Ok(Err(error)) => return freed(claim, operation, since, ConsumeError::Failed(error)).await,
+            Err(Panicked) => return freed(claim, operation, since, ConsumeError::Panicked).await,
         };
         let record = match (form.write)(&value) {
             Ok(json) => Record::of_value(claim.fingerprint(), json),
-            Err(error) => return freed(claim, operation, since, NotDone::Value(error)).await,
+            Err(error) => return freed(claim, operation, since, ConsumeError::Value(error)).await,
         };
         let recorded = claim.record(Writes::Keep, record).await.map_err(code_of);
         answered(operation, recorded.map_or_else(Answer::Problem, |()| Answer::Stored), since);
-        recorded.map(|()| Once::Ran(value)).map_err(NotDone::Store)
+        recorded.map(|()| Once::Ran(value)).map_err(ConsumeError::Store)
     }
 }
 
@@ -254,8 +254,8 @@ async fn freed<Db: Backend, T, E>(
     claim: engine::Claim<Db>,
     operation: &'static str,
     since: Instant,
-    why: NotDone<E>,
-) -> Result<Once<T>, NotDone<E>> {
+    why: ConsumeError<E>,
+) -> Result<Once<T>, ConsumeError<E>> {
     let _freed = claim.free().await;
     answered(operation, Answer::Freed, since);
     Err(why)

@@ -36,7 +36,7 @@ impl<T> Once<T> {
 /// Why a message must not be acknowledged. Nothing of it was committed, but where it says otherwise.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum NotDone<E> {
+pub enum ConsumeError<E> {
     /// The effect failed, and was rolled back; a redelivery runs.
     #[error("the effect failed")]
     Failed(#[source] E),
@@ -77,13 +77,13 @@ impl<Db: Backend> Idempotency<Db> {
     /// the same messages, give each a name of its own: [`consumer`](Self::consumer).
     ///
     /// # Errors
-    /// [`NotDone`]: do not acknowledge the message.
+    /// [`ConsumeError`]: do not acknowledge the message.
     pub async fn once<T: Serialize + DeserializeOwned, E>(
         &self,
         source: impl Scope,
         id: impl MessageId,
         effect: impl for<'t> FnOnce(&'t mut Transaction<'static, Db>) -> BoxFuture<'t, Result<T, E>>,
-    ) -> Result<Once<T>, NotDone<E>> {
+    ) -> Result<Once<T>, ConsumeError<E>> {
         self.consumer("once").once(source, id, effect).await
     }
 
@@ -124,7 +124,7 @@ impl<Db: Backend> Consumer<'_, Db> {
     /// ```
     /// # #[cfg(feature = "sqlite")]
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// use idem_runtime::{Idempotency, Once};
+    /// use idem_runtime::{Idempotency, messages::Once};
     /// use sqlx::{Executor, SqlitePool};
     ///
     /// let pool = SqlitePool::connect("sqlite::memory:").await?;
@@ -146,13 +146,13 @@ impl<Db: Backend> Consumer<'_, Db> {
     /// ```
     ///
     /// # Errors
-    /// [`NotDone`]: do not acknowledge the message.
+    /// [`ConsumeError`]: do not acknowledge the message.
     pub async fn once<T: Serialize + DeserializeOwned, E>(
         self,
         source: impl Scope,
         id: impl MessageId,
         effect: impl for<'t> FnOnce(&'t mut Transaction<'static, Db>) -> BoxFuture<'t, Result<T, E>>,
-    ) -> Result<Once<T>, NotDone<E>> {
+    ) -> Result<Once<T>, ConsumeError<E>> {
         let mut message = match self.claim(source.scope_id(), &id).await {
             Ok(message) => message,
             Err(unclaimed) => return unclaimed.said(form()),

@@ -41,7 +41,7 @@ impl<Db: Backend> Idempotency<Db> {
 /// Decides records whose attempts are dead: whose lease has run out, because their process died, hung or was cut off.
 ///
 /// ```
-/// # use idem_runtime::{Attempt, BoxError, Dead, Idempotency, Reconciler, Verdict};
+/// # use idem_runtime::{Attempt, Idempotency, recovery::{BoxError, Reconciler, StalledAttempt, Verdict}};
 /// # #[cfg(feature = "postgres")] type Db = sqlx::Postgres;
 /// # #[cfg(not(feature = "postgres"))] type Db = sqlx::Sqlite;
 /// # struct AskNetwork;
@@ -51,7 +51,7 @@ impl<Db: Backend> Idempotency<Db> {
 /// # async fn serve(idempotency: Idempotency<Db>) {
 /// use std::time::Duration;
 ///
-/// let recovery = idempotency.recovery().on("create_charge", AskNetwork);
+/// let recovery = idempotency.recovery().reconciler("create_charge", AskNetwork);
 /// let background = recovery.run_every(Duration::from_secs(15));
 /// // … serve …
 /// background.stop().await;
@@ -71,7 +71,7 @@ pub struct Recovery<Db: Backend> {
 /// What a sweep did, in records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Swept {
+pub struct SweepReport {
     /// Decided: it had happened.
     pub completed: u64,
     /// Decided: it had not, and the key is free.
@@ -126,7 +126,7 @@ impl<Db: Backend> Recovery<Db> {
     ///
     /// # Errors
     /// [`Error::Database`] if the database fails; what was decided before stays so.
-    pub async fn sweep(&self) -> Result<Swept, Error> {
+    pub async fn sweep(&self) -> Result<SweepReport, Error> {
         let stopped = CancellationToken::new();
         let _dropped = stopped.clone().drop_guard();
         self.sweep_until(&stopped).await

@@ -22,7 +22,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// ```
 /// use axum::{Json, http::StatusCode};
-/// use idem_runtime::{Attempt, BoxError, Dead, Reconciler, Verdict};
+/// use idem_runtime::{Attempt, recovery::{BoxError, Reconciler, StalledAttempt, Verdict}};
 /// # #[cfg(feature = "postgres")] type Db = sqlx::Postgres;
 /// # #[cfg(not(feature = "postgres"))] type Db = sqlx::Sqlite;
 /// # #[derive(serde::Serialize)] struct Charge { id: String }

@@ -18,7 +18,7 @@ use crate::{
     model::{handler_options::Policy, lease_duration},
     recovery::telemetry::{reconciled, surveyed},
     recovery::{
-        Recovery, Swept,
+        Recovery, SweepReport,
         reconcile::{Dead, Verdict},
     },
 };
@@ -34,7 +34,7 @@ const LONGEST_ERROR: usize = 500;
 const MOST_SOURCES: usize = 20;
 
 impl<Db: Backend> Recovery<Db> {
-    pub(crate) async fn sweep_until(&self, stopped: &CancellationToken) -> Result<Swept, Error> {
+    pub(crate) async fn sweep_until(&self, stopped: &CancellationToken) -> Result<SweepReport, Error> {
         let began = Instant::now();
         let (operations, most_asks): (Vec<_>, _) = (self.reconcilers.keys().cloned().collect(), self.most_asks);
         let surveying = self.store().on_pool(async move |pool| {
@@ -44,7 +44,7 @@ impl<Db: Backend> Recovery<Db> {
         let survey = surveying.await?;
         surveyed(survey);
         let Survey { due, unattended, exhausted } = survey;
-        let swept = Arc::new(Mutex::new(Swept { unattended, exhausted, ..Swept::default() }));
+        let swept = Arc::new(Mutex::new(SweepReport { unattended, exhausted, ..SweepReport::default() }));
         // Tasks of their own: a sweep that is dropped breaks off no statement, and `drain` waits for them.
         let workers = (0..AT_ONCE).zip(0..due).map(|(first, _)| {
             let (recovery, stopped, swept) = (self.clone(), stopped.clone(), Arc::clone(&swept));
@@ -170,7 +170,7 @@ struct Worker<Db: Backend> {
     /// When the sweep did: what it has postponed since is not due in it again.
     began: Instant,
     stopped: CancellationToken,
-    swept: Arc<Mutex<Swept>>,
+    swept: Arc<Mutex<SweepReport>>,
 }
 
 impl<Db: Backend> Worker<Db> {
