@@ -15,7 +15,10 @@ mod seen;
 use std::{collections::BTreeMap, time::Duration};
 
 use app::{Service, order};
-use idem_runtime::{Attempt, Idempotency, ScopeId, recovery::{BoxError, Reconciler, StalledAttempt, StoredRequest, Verdict}};
+use idem_runtime::{
+    Attempt, Idempotency, ScopeId,
+    recovery::{BoxError, Reconciler, StalledAttempt, StoredRequest, Verdict},
+};
 use listen::{heard, listen};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use seen::code;
@@ -56,7 +59,8 @@ async fn every_outcome() -> (Postgres, Service, BTreeMap<&'static str, u64>) {
     let database = postgres().await;
     let proxy = Proxy::start(&database).await;
     let pool = database.pool_with(2, proxy.options(&database)).await;
-    let service = Service::start_with(&database, pool, |builder| builder.database_timeout(Duration::from_millis(500))).await;
+    let service =
+        Service::start_with(&database, pool, |builder| builder.database_timeout(Duration::from_millis(500))).await;
     let mut outside = database.connect().await;
 
     assert_eq!(send(&service, "new", "write").await.status, 201);

@@ -124,7 +124,7 @@ pub mod choosing_effects {}
 #[doc = include_str!("docs/options.md")]
 pub mod options {
     pub use crate::model::options::{
-        Fingerprint, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, SetCookie,
+        FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, SetCookie,
     };
 }
 
@@ -140,7 +140,7 @@ pub use crate::{
     engine::attempt::Attempt,
     http::{headers, response::Settle},
     model::{
-        lease_duration::{Lease, LeaseError},
+        lease_duration::{LeaseDuration, LeaseDurationError},
         message_id::MessageId,
         record_id::{RecordId, RecordIdError},
         retention::{Retention, RetentionError},

@@ -3,7 +3,10 @@
 
 use std::{cell::Cell, rc::Rc};
 
-use idem_runtime::{Idempotency, Scope, ScopeId, idempotent, messages::{ConsumeError, Once}};
+use idem_runtime::{
+    Idempotency, Scope, ScopeId, idempotent,
+    messages::{ConsumeError, Once},
+};
 use serde::{Deserialize, Serialize};
 use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, Transaction};
 
@@ -224,7 +227,10 @@ async fn postgres(idempotency: Idempotency<Postgres>, message: Message) -> Outco
     Ok(())
 }
 
-async fn sqlite(idempotency: Idempotency<Sqlite>, message: Message) -> Result<Once<Receipt>, ConsumeError<HandleError>> {
+async fn sqlite(
+    idempotency: Idempotency<Sqlite>,
+    message: Message,
+) -> Result<Once<Receipt>, ConsumeError<HandleError>> {
     assert!(with_cfg(&idempotency, "orders", 1, "more").await.is_ok());
     by_value(&idempotency, Queue("orders"), message).await
 }

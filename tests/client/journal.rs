@@ -7,7 +7,11 @@ use std::{
     time::Duration,
 };
 
-use idem_runtime::client::{BoxError, Builder, Call, Error, Journal, Key, Spelling, reqwest::StatusCode, reqwest_middleware::{ClientBuilder, ClientWithMiddleware}};
+use idem_runtime::client::{
+    BoxError, Builder, Call, Error, Journal, Key, Spelling,
+    reqwest::StatusCode,
+    reqwest_middleware::{ClientBuilder, ClientWithMiddleware},
+};
 
 use crate::stub::{BODY, PAYMENTS, Script, answer, at_once, gave_up, ours, transport};
 

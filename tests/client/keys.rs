@@ -8,7 +8,11 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use http_body::Frame;
 use http_body_util::StreamBody;
-use idem_runtime::client::{Builder, Error, Key, Spelling, reqwest::{Body, Method, Request}, reqwest_middleware::RequestBuilder};
+use idem_runtime::client::{
+    Builder, Error, Key, Spelling,
+    reqwest::{Body, Method, Request},
+    reqwest_middleware::RequestBuilder,
+};
 
 use crate::stub::{Answer, BODY, PAYMENTS, Script, answer, at_once, ours};
 

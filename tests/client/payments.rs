@@ -3,7 +3,11 @@
 
 use std::time::Duration;
 
-use idem_runtime::client::{Builder, Call, Key, reqwest::Response, reqwest_middleware::{ClientWithMiddleware, RequestBuilder}};
+use idem_runtime::client::{
+    Builder, Call, Key,
+    reqwest::Response,
+    reqwest_middleware::{ClientWithMiddleware, RequestBuilder},
+};
 use serde_json::{Value, json};
 
 use crate::{

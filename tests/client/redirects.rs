@@ -2,7 +2,10 @@
 //! Once over sockets, to see that `reqwest` itself follows none.
 
 use axum::http::Method;
-use idem_runtime::client::{Builder, Error, Key, RefusedRedirect, reqwest::{StatusCode, redirect}};
+use idem_runtime::client::{
+    Builder, Error, Key, RefusedRedirect,
+    reqwest::{StatusCode, redirect},
+};
 
 use crate::{
     breaking::{Act, Breaking},

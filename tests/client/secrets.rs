@@ -4,7 +4,11 @@
 use std::{cell::RefCell, io, time::Duration};
 
 use axum::http::Extensions;
-use idem_runtime::client::{BoxError, Builder, Call, Error, Journal, Key, reqwest::{Request, Response, StatusCode}, reqwest_middleware::{ClientBuilder, Middleware, Next, Result}};
+use idem_runtime::client::{
+    BoxError, Builder, Call, Error, Journal, Key,
+    reqwest::{Request, Response, StatusCode},
+    reqwest_middleware::{ClientBuilder, Middleware, Next, Result},
+};
 use tracing_subscriber::{fmt::format::FmtSpan, layer::SubscriberExt, util::SubscriberInitExt};
 
 use crate::{

@@ -8,7 +8,12 @@ use std::{
 };
 
 use axum::http::{self, Extensions, HeaderMap, Method};
-use idem_runtime::client::{Builder, Error, Failure, GaveUp, reqwest::{Request, Response, ResponseBuilderExt as _, Url, self}, reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, self}, retry_policies::{RetryDecision, RetryPolicy}};
+use idem_runtime::client::{
+    Builder, Error, Failure, GaveUp,
+    reqwest::{self, Request, Response, ResponseBuilderExt as _, Url},
+    reqwest_middleware::{self, ClientBuilder, ClientWithMiddleware, Middleware, Next},
+    retry_policies::{RetryDecision, RetryPolicy},
+};
 use tokio::time::Instant;
 
 pub(crate) const PAYMENTS: &str = "http://bank.test/payments";

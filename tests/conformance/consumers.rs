@@ -2,7 +2,10 @@
 //! A "delivery" is one call. What messages share with requests is tested there.
 
 use axum::Router;
-use idem_runtime::{Code, Scope, ScopeId, idempotent, messages::{ConsumeError, Once}};
+use idem_runtime::{
+    Code, Scope, ScopeId, idempotent,
+    messages::{ConsumeError, Once},
+};
 use sqlx::Executor;
 
 use super::{ABORTS, Connection, app::*};

@@ -4,7 +4,10 @@
 use std::sync::Arc;
 
 use axum::{Router, body::Bytes, extract::State, http::StatusCode, routing::post};
-use idem_runtime::{Attempt, idempotent, recovery::{BoxError, Reconciler, Recovery, StalledAttempt, SweepReport, Verdict}};
+use idem_runtime::{
+    Attempt, idempotent,
+    recovery::{BoxError, Reconciler, Recovery, StalledAttempt, SweepReport, Verdict},
+};
 
 use super::{Db, LAPSE, app::*};
 use crate::support::{gate::Gate, http::RawResponse};

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use axum::{Router, http::StatusCode, response::IntoResponse, routing::post};
 use futures_util::future::join_all;
-use idem_runtime::{Code, Idempotency, Retention, ScopeId, messages::{ConsumeError, Once}};
+use idem_runtime::{
+    Code, Idempotency, Retention, ScopeId,
+    messages::{ConsumeError, Once},
+};
 use sqlx::{Executor, Transaction};
 
 use super::{ABORTS, Db, app::*};

@@ -11,7 +11,12 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{any, post},
 };
-use idem_runtime::{Builder, Code, Retention, RetentionError, idempotent, options::{FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, SetCookie}};
+use idem_runtime::{
+    Builder, Code, Retention, RetentionError, idempotent,
+    options::{
+        FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, SetCookie,
+    },
+};
 use sqlx::Row;
 
 use super::{Connection, Db, ISOLATION, RETENTION, app::*};

@@ -8,7 +8,10 @@ use axum::{
     response::IntoResponse,
 };
 use futures_util::future::join_all;
-use idem_runtime::{Attempt, Settle, recovery::{BoxError, Reconciler, StalledAttempt, SweepReport, Verdict}};
+use idem_runtime::{
+    Attempt, Settle,
+    recovery::{BoxError, Reconciler, StalledAttempt, SweepReport, Verdict},
+};
 
 use super::{BEGAN, Db, LAPSE, REMAINING, app::*, dead::*};
 use crate::support::{gate::Gate, soon};
@@ -164,7 +167,9 @@ async fn a_reconciler_that_errs_panics_or_hangs_harms_no_other_record() {
         }
     }
     let recovery = service.app.idempotency.recovery().reconcile_timeout(Duration::from_millis(300));
-    let recovery = recovery.reconciler("create_charge", Moody(service.app.clone())).reconciler("other", Moody(service.app.clone()));
+    let recovery = recovery
+        .reconciler("create_charge", Moody(service.app.clone()))
+        .reconciler("other", Moody(service.app.clone()));
     let done = soon("the sweep", async move { recovery.sweep().await.unwrap() }).await;
     assert_eq!(done, swept(|s| (s.completed, s.failed) = (3, 3)));
     assert_eq!(service.counts().await, (6, 3, 6));
@@ -271,7 +276,8 @@ async fn limits_and_pauses_without_end_are_no_error() {
     let left = service.number(REMAINING).await;
     assert!(left > 300 * 86_400_000, "{left}");
 
-    let patient = Service::of(routes(), 5, |builder| builder.database_timeout(Duration::MAX), || ().into_response()).await;
+    let patient =
+        Service::of(routes(), 5, |builder| builder.database_timeout(Duration::MAX), || ().into_response()).await;
     let _dead = patient.dead("/charge", &["k"]).await;
     let id = patient.app.idempotency.stalled().await.unwrap()[0].id;
     patient.app.idempotency.resolve(id, "ada", found()).await.unwrap();

@@ -10,7 +10,7 @@ use axum::{
     routing::post,
     Extension, Json, Router,
 };
-use idem_runtime::{Idempotency, idempotent};
+use idem_runtime::{idempotent, Idempotency};
 use sqlx::{PgConnection, Postgres, Sqlite, SqliteConnection, Transaction};
 
 #[path = "../support/account.rs"]

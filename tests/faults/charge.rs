@@ -9,7 +9,10 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
-use idem_runtime::{Attempt, Idempotency, Settle, idempotent, recovery::{BoxError, Reconciler, Recovery, StalledAttempt, Verdict}};
+use idem_runtime::{
+    Attempt, Idempotency, Settle, idempotent,
+    recovery::{BoxError, Reconciler, Recovery, StalledAttempt, Verdict},
+};
 use serde::Deserialize;
 use serde_json::json;
 

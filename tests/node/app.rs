@@ -8,7 +8,10 @@ use axum::{
     http::{StatusCode, request::Parts},
     routing::post,
 };
-use idem_runtime::{Attempt, Idempotency, LeaseDuration, Scope, ScopeId, idempotent, recovery::{BoxError, Reconciler, StalledAttempt, Verdict}};
+use idem_runtime::{
+    Attempt, Idempotency, LeaseDuration, Scope, ScopeId, idempotent,
+    recovery::{BoxError, Reconciler, StalledAttempt, Verdict},
+};
 use serde_json::{Value, json};
 use sqlx::{Executor, Pool};
 

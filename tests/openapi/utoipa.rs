@@ -7,7 +7,11 @@ use idem_openapi::{
     declared::{Declared, fits},
     driver::Server,
 };
-use idem_runtime::{Retention, openapi::Protection, options::{FingerprintRule, KeyPresence, Mismatch}};
+use idem_runtime::{
+    Retention,
+    openapi::Protection,
+    options::{FingerprintRule, KeyPresence, Mismatch},
+};
 use serde_json::json;
 use std::time::Duration;
 use utoipa::OpenApi;

@@ -1,7 +1,10 @@
 //! The handler with external effects of the README, and what it leaves out.
 //! The block is what follows this header; what it leaves out stands behind it.
 
-use idem_runtime::{Attempt, recovery::{BoxError, Reconciler, StalledAttempt, Verdict}};
+use idem_runtime::{
+    Attempt,
+    recovery::{BoxError, Reconciler, StalledAttempt, Verdict},
+};
 
 #[idempotent(scope = account, effects = external, on_server_error = reconcile)]
 async fn create_charge(

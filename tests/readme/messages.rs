@@ -1,7 +1,10 @@
 //! The consumer and the receiver of the README: what it takes for granted, and then its block.
 //! The block is what follows the first empty line.
 
-use idem_runtime::{Idempotency, messages::{ConsumeError, Once}};
+use idem_runtime::{
+    Idempotency,
+    messages::{ConsumeError, Once},
+};
 
 #[idempotent(scope = queue, key = message.id, retention = "14d")]
 async fn ship(queue: &str, message: &Message, tx: &mut PgConnection) -> Result<i64, sqlx::Error> {

@@ -2,7 +2,10 @@
 //! No handler runs here. What is written through the attempt commits together with the verdict.
 
 use axum::response::IntoResponse as _;
-use idem_runtime::{Attempt, recovery::{BoxError, Reconciler, StalledAttempt, Verdict}};
+use idem_runtime::{
+    Attempt,
+    recovery::{BoxError, Reconciler, StalledAttempt, Verdict},
+};
 
 use super::{
     Db,

@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use idem_runtime::{Idempotency, idempotent, messages::{ConsumeError, Once}};
+use idem_runtime::{
+    Idempotency, idempotent,
+    messages::{ConsumeError, Once},
+};
 use serde::Deserialize;
 use tokio::time::sleep;
 
@@ -86,7 +89,10 @@ pub(crate) async fn handle(
         }
         // No redelivery makes these right: for a person to look at.
         Err(
-            why @ (ConsumeError::OtherMessage | ConsumeError::NoId | ConsumeError::Value(_) | ConsumeError::Failed(ShipError::NoOrder(_))),
+            why @ (ConsumeError::OtherMessage
+            | ConsumeError::NoId
+            | ConsumeError::Value(_)
+            | ConsumeError::Failed(ShipError::NoOrder(_))),
         ) => {
             journal.say(job, &format!("is put aside: {why}"));
             queue.put_aside(job).await

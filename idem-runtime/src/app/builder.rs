@@ -12,12 +12,12 @@ use super::{
 };
 use crate::{
     backend::Backend,
-    engine::{Engine, Store, in_flight::Running},
+    engine::{Engine, Store, in_flight::InFlight},
     model::{
         handler_options::Policy,
-        lease_duration::Lease,
+        lease_duration::LeaseDuration,
         options::{
-            Fingerprint, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, SetCookie,
+            FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, SetCookie,
         },
         retention::Retention,
     },
@@ -43,7 +43,7 @@ use crate::{
 pub struct Builder<Db: Backend> {
     pool: Pool<Db>,
     policy: Policy,
-    patience: Duration,
+    database_timeout: Duration,
     render: Option<Box<Render>>,
 }
 
@@ -71,12 +71,12 @@ defaults! {
     mismatch: Mismatch,
     /// How long records answer. Default: [`Retention::DAY`].
     retention: Retention,
-    /// What a request is compared by. Default: [`Fingerprint::Bytes`].
-    fingerprint: Fingerprint,
+    /// What a request is compared by. Default: [`FingerprintRule::Bytes`].
+    fingerprint: FingerprintRule,
     /// What a twin of a running request meets. Default: [`InProgress::Reject`].
     in_progress: InProgress,
-    /// How long an attempt with external effects may stay in progress without renewal. Default: [`Lease::MINUTE`].
-    lease: Lease,
+    /// How long an attempt with external effects may stay in progress without renewal. Default: [`LeaseDuration::MINUTE`].
+    lease: LeaseDuration,
     /// What becomes of a 5xx or a panic. Default: [`OnServerError::Store`].
     on_server_error: OnServerError,
     /// The isolation level of transactions. Default: the database's own.
@@ -91,13 +91,13 @@ defaults! {
 
 impl<Db: Backend> Builder<Db> {
     pub(super) fn new(pool: Pool<Db>) -> Self {
-        Self { pool, policy: Policy::default(), patience: Duration::from_secs(10), render: None }
+        Self { pool, policy: Policy::default(), database_timeout: Duration::from_secs(10), render: None }
     }
 
     /// The longest that any one step against the database may take (a connection, a claim, a record, a commit) before
     /// the client is told `503`. Default: 10 seconds; zero refuses everything. A pool's shorter `acquire_timeout` comes first.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn database_timeout(mut self, database_timeout: Duration) -> Self {
+        self.database_timeout = database_timeout;
         self
     }
 
@@ -112,8 +112,8 @@ impl<Db: Backend> Builder<Db> {
     /// Builds the [`Idempotency`]. Sends nothing to the database.
     #[must_use]
     pub fn build(self) -> Idempotency<Db> {
-        let store = Store { pool: self.pool, patience: self.patience };
-        let engine = Engine { store, running: Arc::new(Running::default()) };
+        let store = Store { pool: self.pool, timeout: self.database_timeout };
+        let engine = Engine { store, in_flight: Arc::new(InFlight::default()) };
         let app = App { engine, policy: self.policy, tasks: TaskTracker::new(), render: self.render };
         Idempotency { app: Arc::new(app) }
     }

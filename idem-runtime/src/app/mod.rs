@@ -69,10 +69,10 @@ pub(crate) struct App<Db: Backend> {
 impl<Db: Backend> App<Db> {
     /// One of idem's own answers, in the application's format if it has one.
     pub(crate) fn render(&self, code: Code, mismatch: Mismatch) -> Response {
-        self.answer(Problem::of(code, mismatch))
+        self.respond(Problem::of(code, mismatch))
     }
 
-    pub(crate) fn answer(&self, problem: Problem) -> Response {
+    pub(crate) fn respond(&self, problem: Problem) -> Response {
         let Some(render) = &self.render else { return problem.into_response() };
         // A renderer that panics must not take a settled answer with it.
         catch_unwind(AssertUnwindSafe(|| render(problem))).unwrap_or_else(|_| problem.into_response())
@@ -119,7 +119,7 @@ impl<Db: Backend> Idempotency<Db> {
     /// Waits until every attempt has ended: those whose clients have gone, too, which a server's own graceful shutdown
     /// does not wait for. Call it after the server has stopped.
     ///
-    /// `drain` does not wait for a database step that exceeded [`patience`](Builder::patience): its client has already
+    /// `drain` does not wait for a database step that exceeded [`timeout`](Builder::timeout): its client has already
     /// received a 503. Such a step can still take effect. If it is COMMIT, or the statement that completes an external
     /// attempt, the work may commit after `drain` has returned; the client received `idempotency-outcome-unknown`, and
     /// its retry finds the record or runs. Any other such step commits nothing.

@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use http::StatusCode;
 
+use crate::engine::{Reason, StoreErrorKind};
 use crate::model::options::Mismatch;
 
 /// What a [`Problem`] says, for programs. The text of a code never changes.
@@ -169,6 +170,36 @@ impl Code {
     }
 }
 
+impl From<StoreErrorKind> for Code {
+    fn from(kind: StoreErrorKind) -> Self {
+        match kind {
+            StoreErrorKind::Unavailable => Self::StoreUnavailable,
+            StoreErrorKind::Schema => Self::Schema,
+            StoreErrorKind::Unreadable => Self::RecordUnreadable,
+        }
+    }
+}
+
+impl From<Reason> for Code {
+    fn from(reason: Reason) -> Self {
+        match reason {
+            Reason::RunAgain => Self::Contention,
+            Reason::Aborted => Self::TransactionAborted,
+            Reason::TransactionEnded => {
+                tracing::error!(
+                    "the transaction is not the one that was opened, so the response was not stored: the handler ran \
+                     COMMIT or ROLLBACK, changed the search_path, leaked a nested transaction, or had a nested `begin` \
+                     fail or cancelled"
+                );
+                Self::TransactionEnded
+            }
+            Reason::Unavailable => Self::StoreUnavailable,
+            Reason::Schema => Self::Schema,
+            Reason::Unknown => Self::OutcomeUnknown,
+        }
+    }
+}
+
 /// Renders idem's own responses in the error format of an application.
 pub(crate) type Render = dyn Fn(Problem) -> Response + Send + Sync;
 
@@ -240,23 +271,5 @@ impl Problem {
     #[must_use]
     pub const fn retry_after(&self) -> Option<u32> {
         self.retry_after
-    }
-}
-
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let document = serde_json::json!({
-            "type": self.type_uri(),
-            "title": self.title(),
-            "status": self.status.as_u16(),
-            "detail": self.detail(),
-            "code": self.code.as_str(),
-        });
-        let content_type = HeaderValue::from_static("application/problem+json");
-        let mut response = (self.status, [(header::CONTENT_TYPE, content_type)], document.to_string()).into_response();
-        if let Some(seconds) = self.retry_after() {
-            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
-        }
-        response
     }
 }

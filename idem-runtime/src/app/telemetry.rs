@@ -5,29 +5,29 @@ use std::time::Instant;
 
 use super::problem::Code;
 
-/// How a request was answered. The words are the `outcome` of events and metrics.
+/// How a request was responded to. The words are the `outcome` of events and metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The handler ran, its answer is stored.
+pub enum ResponseKind {
+    /// The body ran, its response is stored.
     Stored,
-    /// The handler ran, everything was rolled back, the key is free.
-    Freed,
-    /// The handler ran and failed; its record is left to the recovery.
-    Left,
-    /// The handler ran without a key.
+    /// The body ran, everything was rolled back, the key is free.
+    Released,
+    /// The body ran and failed; its record is left to the recovery.
+    Pending,
+    /// The body ran without a key.
     Unprotected,
-    /// A stored answer was sent again.
+    /// A stored response was sent again.
     Replayed,
-    /// One of idem's own answers.
+    /// One of idem's own responses.
     Problem(Code),
 }
 
-impl Answer {
+impl ResponseKind {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Stored => "stored",
-            Self::Freed => "freed",
-            Self::Left => "left",
+            Self::Released => "released",
+            Self::Pending => "pending",
             Self::Unprotected => "unprotected",
             Self::Replayed => "replayed",
             Self::Problem(code) => code.as_str(),
@@ -35,14 +35,14 @@ impl Answer {
     }
 }
 
-/// Reports an answer, just before it is sent.
-pub(crate) fn answered(operation: &'static str, answer: Answer, since: Instant) {
-    let duration = since.elapsed();
-    tracing::info!(operation, outcome = answer.as_str(), ?duration, "answered");
+/// Reports a response, just before it is sent.
+pub(crate) fn report(operation: &'static str, kind: ResponseKind, started_at: Instant) {
+    let (outcome, duration) = (kind.as_str(), started_at.elapsed());
+    tracing::info!(operation, outcome, ?duration, "responded");
     #[cfg(feature = "metrics")]
     {
-        metrics::counter!("idem_requests_total", "operation" => operation, "outcome" => answer.as_str()).increment(1);
-        metrics::histogram!("idem_request_duration_seconds", "operation" => operation, "outcome" => answer.as_str())
+        metrics::counter!("idem_requests_total", "operation" => operation, "outcome" => outcome).increment(1);
+        metrics::histogram!("idem_request_duration_seconds", "operation" => operation, "outcome" => outcome)
             .record(duration.as_secs_f64());
     }
 }

@@ -5,7 +5,7 @@ use std::{fmt, future::Future, time::Duration};
 
 use sqlx::{Database, Pool};
 
-use super::{Look, Wanted, Written};
+use super::{ClaimOutcome, ClaimRequest, Written};
 use crate::model::{record::Record, record_id::RecordId};
 
 /// Tells one attempt's lease from every other's, also from a later one of the same key.
@@ -40,23 +40,23 @@ pub struct Holder {
 
 /// A lease to take.
 #[derive(Clone, Debug)]
-pub struct ToLease {
-    pub(crate) wanted: Wanted,
+pub struct LeaseRequest {
+    pub(crate) claim: ClaimRequest,
     pub(crate) attempt: AttemptId,
     pub(crate) length: Duration,
-    /// The request, encoded, where the handler stores it.
-    pub(crate) request: Option<Vec<u8>>,
+    /// The encoded request, if the handler stores it.
+    pub(crate) stored_request: Option<Vec<u8>>,
 }
 
-impl ToLease {
+impl LeaseRequest {
     pub(crate) fn holder(&self) -> Holder {
-        Holder { id: self.wanted.id, attempt: self.attempt }
+        Holder { id: self.claim.id, attempt: self.attempt }
     }
 }
 
 /// A record in progress, as a request meets it.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct InProgressRecord {
     pub(crate) fingerprint: Vec<u8>,
     /// What is left of its lease, by the database's clock; zero if it has run out.
     pub(crate) remaining: Duration,
@@ -71,28 +71,23 @@ pub enum Take<'t> {
         /// How long ago the sweep began: what it has postponed since is not due in it again.
         since: Duration,
         /// Only what was asked less often.
-        most_asks: u32,
+        max_tries: u32,
     },
     /// This one, by hand, also while it waits to be asked again.
     One(&'t RecordId),
 }
 
-/// A dead attempt.
+/// The row of a stalled attempt.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub struct StalledRow {
     pub(crate) id: RecordId,
     pub(crate) operation: String,
     /// When the attempt began, in milliseconds since 1970 by the database's clock.
-    pub(crate) began: i64,
-    /// How often a reconciler was asked before.
-    pub(crate) asked: u32,
+    pub(crate) started_at: i64,
+    /// How often a reconciler has tried before.
+    pub(crate) tries: u32,
     pub(crate) last_error: Option<String>,
-}
-
-/// A dead attempt whose record was taken from it.
-pub struct Taken {
-    pub(crate) listed: Listed,
-    /// As the handler stored it.
+    /// The encoded request, if the handler stored it and the row was taken; a list does not read it.
     pub(crate) request: Option<Vec<u8>>,
 }
 
@@ -112,9 +107,9 @@ pub struct Survey {
     /// Of the operations asked for, and to be asked.
     pub(crate) due: u64,
     /// Of the operations asked for, but asked too often.
-    pub(crate) exhausted: u64,
+    pub(crate) gave_up: u64,
     /// Of other operations.
-    pub(crate) unattended: u64,
+    pub(crate) no_reconciler: u64,
 }
 
 /// The leases of a database. Each but `take` is one statement, which commits by itself unless it is in a transaction; where
@@ -125,8 +120,8 @@ pub trait Leases: Database + Sized {
     #[doc(hidden)]
     fn lease(
         connection: &mut Self::Connection,
-        wish: &ToLease,
-    ) -> impl Future<Output = Result<Look<()>, sqlx::Error>> + Send;
+        lease: &LeaseRequest,
+    ) -> impl Future<Output = Result<ClaimOutcome<()>, sqlx::Error>> + Send;
 
     /// Lets the lease last this long from now on. `Lost` if it is another's, or the record is decided.
     #[doc(hidden)]
@@ -159,14 +154,14 @@ pub trait Leases: Database + Sized {
         holder: &Holder,
     ) -> impl Future<Output = Result<Written, sqlx::Error>> + Send;
 
-    /// Leaves the record undecided, to be asked about again after a pause; `asked` is what the count of asks is set to.
+    /// Leaves the record undecided, to be asked about again after a pause; `tries` is the new count of tries.
     #[doc(hidden)]
     fn postpone(
         connection: &mut Self::Connection,
         holder: &Holder,
         pause: Duration,
         error: Option<&str>,
-        asked: Option<u32>,
+        tries: Option<u32>,
     ) -> impl Future<Output = Result<Written, sqlx::Error>> + Send;
 
     /// Takes a dead attempt's record for another attempt, which is to decide it. Any number of nodes may take at once.
@@ -176,17 +171,17 @@ pub trait Leases: Database + Sized {
         take: Take<'_>,
         attempt: AttemptId,
         length: Duration,
-    ) -> impl Future<Output = Result<Option<Taken>, sqlx::Error>> + Send;
+    ) -> impl Future<Output = Result<Option<StalledRow>, sqlx::Error>> + Send;
 
     /// Counts the dead attempts.
     #[doc(hidden)]
     fn survey(
         pool: &Pool<Self>,
         operations: &[&str],
-        most_asks: u32,
+        max_tries: u32,
     ) -> impl Future<Output = Result<Survey, sqlx::Error>> + Send;
 
     /// Lists up to `most` dead attempts, those first that began first.
     #[doc(hidden)]
-    fn stalled(pool: &Pool<Self>, most: i64) -> impl Future<Output = Result<Vec<Listed>, sqlx::Error>> + Send;
+    fn stalled(pool: &Pool<Self>, most: i64) -> impl Future<Output = Result<Vec<StalledRow>, sqlx::Error>> + Send;
 }

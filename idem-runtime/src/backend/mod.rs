@@ -7,7 +7,7 @@ use sqlx::{Pool, SqlStr, Transaction, error::DatabaseError};
 
 use crate::{
     backend::error::Error,
-    model::{fingerprint::Print, options::Isolation, record::Record, record_id::RecordId, retention::Retention},
+    model::{fingerprint::Fingerprint, options::Isolation, record::Record, record_id::RecordId, retention::Retention},
 };
 
 pub(crate) mod error;
@@ -17,67 +17,90 @@ mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-pub(crate) use leases::{AttemptId, Held, Holder, Leases, Listed, Survey, Take, Taken, ToLease};
+pub(crate) use leases::{AttemptId, Holder, InProgressRecord, LeaseRequest, Leases, StalledRow, Survey, Take};
 
 /// The version of the schema that this build reads and writes.
 const SCHEMA_VERSION: i32 = 2;
 
 /// What a claim is for.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct ClaimRequest {
     /// The digest of scope and key: the record's primary key.
     pub(crate) id: RecordId,
-    pub(crate) fingerprint: Print,
+    pub(crate) fingerprint: Fingerprint,
     /// The fingerprint by bytes, whichever the handler chose.
-    pub(crate) bytes: Print,
+    pub(crate) bytes: Fingerprint,
     pub(crate) operation: &'static str,
     pub(crate) retention: Retention,
 }
 
-impl Wanted {
+impl ClaimRequest {
     /// What tells a twin's request from another: by its bytes, and by the fingerprint that the handler chose. One of them is
     /// the same for a retry, also while two versions of a service run that choose differently.
-    pub(crate) fn prints(&self) -> [Print; 2] {
+    pub(crate) fn fingerprints(&self) -> [Fingerprint; 2] {
         [self.bytes, self.fingerprint]
     }
 
     /// Whether a stored fingerprint is this request's, by a rule that this handler has now.
-    pub(crate) fn is(&self, fingerprint: &[u8]) -> bool {
-        self.prints().iter().any(|print| print.to_bytes() == fingerprint)
+    pub(crate) fn matches(&self, fingerprint: &[u8]) -> bool {
+        self.fingerprints().iter().any(|print| print.to_bytes() == fingerprint)
     }
 }
 
-/// What a look at a key found, inside the transaction that asked.
-pub enum Look<Token> {
-    /// The key is this transaction's. The token tells at the end whether it still is the same transaction.
-    Claimed(Token),
+/// The result of a look at a key.
+pub enum ClaimOutcome<Claimed> {
+    /// The key is the caller's. Within a transaction the token proves at the end that it still is the same transaction.
+    Claimed(Claimed),
     /// There is a record that has not expired.
     Completed(Record),
-    /// There is a record in progress: an attempt whose effects live elsewhere holds the key, dead or alive.
-    Held(Held),
+    /// There is a record in progress: an attempt with external effects holds the key, live or stalled.
+    InProgress(InProgressRecord),
     /// Another transaction that is still open holds the key.
-    Running(Twin),
+    Running(Conflict),
     /// The look came too early or too late: look again.
-    Nothing,
+    LookAgain,
     /// The database accepts no writes.
     ReadOnly,
-    /// The table accepts no writes of ours.
+    /// The role may not write the table.
     NotPermitted,
+}
+
+impl<Claimed> ClaimOutcome<Claimed> {
+    /// What was claimed, or why nothing was.
+    pub(crate) fn claimed<Other>(self) -> Result<Claimed, ClaimOutcome<Other>> {
+        Err(match self {
+            Self::Claimed(claimed) => return Ok(claimed),
+            Self::Completed(record) => ClaimOutcome::Completed(record),
+            Self::InProgress(record) => ClaimOutcome::InProgress(record),
+            Self::Running(conflict) => ClaimOutcome::Running(conflict),
+            Self::LookAgain => ClaimOutcome::LookAgain,
+            Self::ReadOnly => ClaimOutcome::ReadOnly,
+            Self::NotPermitted => ClaimOutcome::NotPermitted,
+        })
+    }
+}
+
+/// A request under the key that runs at this moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    pub(crate) duplicate: Duplicate,
+    /// The rest of its lease, if it has one.
+    pub(crate) remaining: Option<Duration>,
 }
 
 /// What the holder of a key runs, as seen by a request that lost to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Twin {
+pub enum Duplicate {
     /// The very same request.
     Same,
     /// Another request under the same key.
     Other,
 }
 
-impl Twin {
-    /// Compares what runs with what is wanted.
-    pub(crate) fn of(running: [Print; 2], wanted: [Print; 2]) -> Self {
-        if running.iter().any(|print| wanted.contains(print)) { Self::Same } else { Self::Other }
+impl Duplicate {
+    /// Compares what runs with what is request.
+    pub(crate) fn of(running: [Fingerprint; 2], request: [Fingerprint; 2]) -> Self {
+        if running.iter().any(|print| request.contains(print)) { Self::Same } else { Self::Other }
     }
 }
 
@@ -85,11 +108,11 @@ impl Twin {
 #[derive(Clone, Copy, Debug)]
 pub enum Opening<'o> {
     /// To claim a key, and to run a handler's body in.
-    Claim(&'o Wanted),
+    Claim(&'o ClaimRequest),
     /// To complete an attempt that holds its key by a lease.
     Complete(&'o Holder),
     /// To run a body without a key.
-    Nothing,
+    WithoutKey,
 }
 
 /// What became of the write of a record.
@@ -116,6 +139,15 @@ pub enum Fault {
     Unavailable,
 }
 
+/// When the engine reads a record outside any transaction before it claims the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadFirst {
+    /// Never: a claim waits for no other key's handler.
+    Never,
+    /// While a body runs in this process: a claim would have to wait for the one writer.
+    WhileABodyRuns,
+}
+
 /// A database that can hold the records: PostgreSQL (feature `postgres`) or SQLite (feature `sqlite`).
 ///
 /// Not for implementing: its methods are idem's own, and change in any release.
@@ -129,15 +161,16 @@ pub trait Backend: Leases {
     #[doc(hidden)]
     type Token: Send + Sync + 'static;
 
-    /// Reads the record without a transaction, on a database where a claim has to wait for the one writer.
-    /// Asked only while a handler runs in this process.
+    /// Whether a claim is preceded by a read outside any transaction.
     #[doc(hidden)]
-    fn glance(
-        _: &mut Self::Connection,
-        _: &Wanted,
-    ) -> impl Future<Output = Result<Option<Look<Self::Token>>, sqlx::Error>> + Send {
-        std::future::ready(Ok(None))
-    }
+    const READ_FIRST: ReadFirst;
+
+    /// Reads the record outside any transaction. `None` if there is none.
+    #[doc(hidden)]
+    fn read(
+        connection: &mut Self::Connection,
+        request: &ClaimRequest,
+    ) -> impl Future<Output = Result<Option<ClaimOutcome<Self::Token>>, sqlx::Error>> + Send;
 
     /// What opens a transaction, and does what must come before the claim's first look. Leaves a savepoint: the handler's
     /// writes are undone to it. sqlx counts a transaction as open only if all of this succeeded: nothing that can fail may
@@ -149,8 +182,8 @@ pub trait Backend: Leases {
     #[doc(hidden)]
     fn claim(
         connection: &mut Self::Connection,
-        wanted: &Wanted,
-    ) -> impl Future<Output = Result<Look<Self::Token>, sqlx::Error>> + Send;
+        request: &ClaimRequest,
+    ) -> impl Future<Output = Result<ClaimOutcome<Self::Token>, sqlx::Error>> + Send;
 
     /// Undoes all that the handler wrote, and keeps the claim.
     #[doc(hidden)]
@@ -165,7 +198,7 @@ pub trait Backend: Leases {
     fn record(
         connection: &mut Self::Connection,
         token: &Self::Token,
-        wanted: &Wanted,
+        request: &ClaimRequest,
         record: Record,
     ) -> impl Future<Output = Result<Written, sqlx::Error>> + Send;
 

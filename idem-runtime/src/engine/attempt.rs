@@ -105,12 +105,12 @@ impl<Db: Backend> Attempt<Db> {
     ///
     /// # Errors
     /// What the pool or BEGIN answered with, or [`sqlx::Error::PoolTimedOut`] after
-    /// [`patience`](crate::Builder::patience).
+    /// [`timeout`](crate::Builder::timeout).
     pub async fn transaction(&mut self) -> Result<&mut Transaction<'static, Db>, sqlx::Error> {
         let transaction = if let Some(transaction) = self.transaction.take() {
             transaction
         } else {
-            let opening = self.lease.as_ref().map_or(Opening::Nothing, |lease| Opening::Complete(lease.holder()));
+            let opening = self.lease.as_ref().map_or(Opening::WithoutKey, |lease| Opening::Complete(lease.holder()));
             self.store.begin(self.isolation, opening).await?
         };
         Ok(self.transaction.insert(transaction))

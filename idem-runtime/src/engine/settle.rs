@@ -6,7 +6,7 @@ use std::{future::Future, time::Duration};
 use sqlx::Transaction;
 use sqlx_core::transaction::TransactionManager;
 
-use super::{Claim, Open, bounded, log, roll_back};
+use super::{Claim, UnkeyedTransaction, bounded, claim::roll_back, log};
 use crate::{
     backend::{Backend, Fault, Written},
     model::record::Record,
@@ -21,63 +21,77 @@ pub enum Writes {
     Drop,
 }
 
-/// Why a transaction did not end as asked.
+/// A transaction or a lease that did not settle as intended.
+#[derive(Debug)]
+pub struct Unsettled {
+    pub(crate) reason: Reason,
+    /// The error of the database or of the pool, if there was one.
+    pub(crate) source: Option<sqlx::Error>,
+}
+
+/// Why it did not settle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unsettled {
-    /// Rolled back; the whole transaction may be run again.
-    Again,
+pub enum Reason {
+    /// Rolled back; the whole transaction may run again.
+    RunAgain,
     /// Rolled back: the database refused the transaction.
     Aborted,
-    /// The handler had ended the transaction itself; nothing is recorded.
-    Ended,
+    /// The handler ended the transaction itself; nothing is recorded.
+    TransactionEnded,
     /// Rolled back: the database cannot be reached or written.
     Unavailable,
     /// Rolled back: the table is not as it must be.
     Schema,
-    /// COMMIT was sent, its answer is lost.
+    /// The response to COMMIT was lost.
     Unknown,
+}
+
+impl From<Reason> for Unsettled {
+    fn from(reason: Reason) -> Self {
+        Self { reason, source: None }
+    }
 }
 
 impl<Db: Backend> Claim<Db> {
     /// The fingerprint that the record is to have.
     pub(crate) fn fingerprint(&self) -> Vec<u8> {
-        self.wanted.fingerprint.to_bytes()
+        self.request.fingerprint.to_bytes()
     }
 
     /// Commits the record, and the handler's writes if they are kept.
     pub(crate) async fn record(self, writes: Writes, record: Record) -> Result<(), Unsettled> {
-        let Self { transaction, wanted, token, presence, patience } = self;
-        let settled = settle(patience, async move {
+        let Self { transaction, request, token, guard, timeout } = self;
+        let settled = settle(timeout, async move {
             let mut transaction = transaction;
             let undone = match writes {
                 Writes::Keep => Ok(Written::Yes),
                 Writes::Drop => Db::rewind(&mut transaction).await,
             };
             let written = match undone {
-                Ok(Written::Yes) => Db::record(&mut transaction, &token, &wanted, record).await,
+                Ok(Written::Yes) => Db::record(&mut transaction, &token, &request, record).await,
                 not_undone => not_undone,
             };
             to_commit(transaction, written).await
         })
         .await;
-        // The key is in hand until the database has answered, or has not for too long.
-        drop(presence);
+        // The key stays in flight until the database has responded, or the timeout is over.
+        drop(guard);
         settled
     }
 
     /// Rolls everything back; the key is free.
     pub(crate) async fn free(self) -> Result<(), Unsettled> {
-        let settled = settle(self.patience, free(self.transaction)).await;
-        drop(self.presence);
+        let settled = settle(self.timeout, free(self.transaction)).await;
+        drop(self.guard);
         settled
     }
 }
 
-impl<Db: Backend> Open<Db> {
+impl<Db: Backend> UnkeyedTransaction<Db> {
     /// Commits the handler's writes.
     pub(crate) async fn keep(self) -> Result<(), Unsettled> {
         let mut transaction = self.transaction;
-        settle(self.patience, async move {
+        settle(self.timeout, async move {
             let sound = Db::verify(&mut transaction).await;
             to_commit(transaction, sound).await
         })
@@ -86,7 +100,7 @@ impl<Db: Backend> Open<Db> {
 
     /// Rolls everything back.
     pub(crate) async fn free(self) -> Result<(), Unsettled> {
-        settle(self.patience, free(self.transaction)).await
+        settle(self.timeout, free(self.transaction)).await
     }
 }
 
@@ -100,13 +114,13 @@ pub(super) enum Prepared<Db: Backend> {
 
 /// Takes the last steps of a transaction. COMMIT is a step of its own, since only its answer can be lost for good.
 pub(super) async fn settle<Db: Backend>(
-    patience: Duration,
+    timeout: Duration,
     preparing: impl Future<Output = Prepared<Db>> + Send + 'static,
 ) -> Result<(), Unsettled> {
-    match bounded(patience, preparing).await {
-        Some(Prepared::Commit(transaction)) => commit(patience, transaction).await,
+    match bounded(timeout, preparing).await {
+        Some(Prepared::Commit(transaction)) => commit(timeout, transaction).await,
         Some(Prepared::Over(settled)) => settled,
-        None => Err(Unsettled::Unavailable),
+        None => Err(Reason::Unavailable.into()),
     }
 }
 
@@ -117,7 +131,7 @@ pub(super) async fn to_commit<Db: Backend>(
 ) -> Prepared<Db> {
     match written {
         Ok(Written::Yes) if is_outermost(&transaction) => Prepared::Commit(transaction),
-        not_written => Prepared::Over(Err(given_up(transaction, not_written).await)),
+        not_written => Prepared::Over(Err(give_up(transaction, not_written).await)),
     }
 }
 
@@ -128,21 +142,21 @@ pub(super) async fn free<Db: Backend>(mut transaction: Transaction<'static, Db>)
             Ok(())
         }
         // It cannot be undone, or not be proved to be.
-        not_undone => Err(given_up(transaction, not_undone).await),
+        not_undone => Err(give_up(transaction, not_undone).await),
     })
 }
 
-/// Ends a transaction that does not commit, and says why it does not.
-async fn given_up<Db: Backend>(
+/// Ends a transaction that does not commit, and returns why it does not.
+async fn give_up<Db: Backend>(
     transaction: Transaction<'static, Db>,
     written: Result<Written, sqlx::Error>,
 ) -> Unsettled {
     let unsettled = match written {
-        Ok(Written::Lost) => Unsettled::Again,
-        Ok(Written::Yes | Written::Ended) => Unsettled::Ended,
-        Err(error) => unsettled_by(Db::fault(&error), &error),
+        Ok(Written::Lost) => Reason::RunAgain.into(),
+        Ok(Written::Yes | Written::Ended) => Reason::TransactionEnded.into(),
+        Err(error) => Unsettled::of(Db::fault(&error), error),
     };
-    if unsettled == Unsettled::Ended || !is_outermost(&transaction) {
+    if unsettled.reason == Reason::TransactionEnded || !is_outermost(&transaction) {
         Db::discard(transaction).await;
     } else {
         // Not left to the drop, which rolls back some time later: the next look would meet this claim's own locks.
@@ -152,38 +166,43 @@ async fn given_up<Db: Backend>(
 }
 
 /// Whether sqlx counts this transaction and none inside it. Its COMMIT and ROLLBACK go by that count: with a nested
-/// transaction that a handler leaked they would end that one, and report success. Asked after a statement, because SQLite's
-/// worker counts a dropped one down only when it comes to it.
+/// transaction that a handler leaked they would end that one, and report success. Called after a statement, because
+/// SQLite's worker decrements the count for a dropped transaction only when it reaches it.
 fn is_outermost<Db: Backend>(transaction: &Transaction<'static, Db>) -> bool {
     Db::TransactionManager::get_transaction_depth(transaction) == 1
 }
 
-async fn commit<Db: Backend>(patience: Duration, transaction: Transaction<'static, Db>) -> Result<(), Unsettled> {
-    let error = match bounded(patience, transaction.commit()).await {
+async fn commit<Db: Backend>(timeout: Duration, transaction: Transaction<'static, Db>) -> Result<(), Unsettled> {
+    let error = match bounded(timeout, transaction.commit()).await {
         Some(Ok(())) => return Ok(()),
         Some(Err(error)) => error,
-        None => return Err(Unsettled::Unknown),
+        None => return Err(Reason::Unknown.into()),
     };
     if let Some(fault) = Db::refusal_to_commit(&error) {
-        return Err(unsettled_by(fault, &error));
+        return Err(Unsettled::of(fault, error));
     }
     log(&error);
-    Err(Unsettled::Unknown)
+    Err(Unsettled { reason: Reason::Unknown, source: Some(error) })
 }
 
-fn unsettled_by(fault: Fault, error: &sqlx::Error) -> Unsettled {
-    let unsettled = match fault {
-        Fault::Transient => return Unsettled::Again,
-        Fault::Aborted => {
-            tracing::error!(
-                error = error as &dyn std::error::Error,
-                "the database refused the handler's transaction: a statement in it failed, or a constraint at its end"
-            );
-            return Unsettled::Aborted;
+impl Unsettled {
+    /// The error that a statement before COMMIT gave, or a COMMIT that committed nothing.
+    fn of(fault: Fault, source: sqlx::Error) -> Self {
+        let reason = match fault {
+            Fault::Transient => Reason::RunAgain,
+            Fault::Aborted => {
+                tracing::error!(
+                    error = &source as &dyn std::error::Error,
+                    "the database refused the handler's transaction: a statement in it failed, or a constraint at its end"
+                );
+                Reason::Aborted
+            }
+            Fault::Schema => Reason::Schema,
+            Fault::Unavailable => Reason::Unavailable,
+        };
+        if matches!(reason, Reason::Schema | Reason::Unavailable) {
+            log(&source);
         }
-        Fault::Schema => Unsettled::Schema,
-        Fault::Unavailable => Unsettled::Unavailable,
-    };
-    log(error);
-    unsettled
+        Self { reason, source: Some(source) }
+    }
 }

@@ -16,16 +16,16 @@ use crate::{
     model::options::Isolation,
 };
 
-/// A pool and its patience.
+/// A pool and its timeout.
 pub(crate) struct Store<Db: Backend> {
     pub(crate) pool: Pool<Db>,
     /// The longest that any single step against the database may take.
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
 }
 
 impl<Db: Backend> Clone for Store<Db> {
     fn clone(&self) -> Self {
-        Self { pool: self.pool.clone(), patience: self.patience }
+        Self { pool: self.pool.clone(), timeout: self.timeout }
     }
 }
 
@@ -33,10 +33,10 @@ impl<Db: Backend> Store<Db> {
     /// A connection of the pool.
     pub(crate) async fn connection(&self) -> Result<PoolConnection<Db>, sqlx::Error> {
         // Dropping an acquire is safe, unlike dropping a statement: sqlx closes a connection that it had in hand.
-        if let Ok(acquired) = timeout(self.patience, self.pool.acquire()).await {
+        if let Ok(acquired) = timeout(self.timeout, self.pool.acquire()).await {
             return acquired;
         }
-        log_overdue(self.patience);
+        log_overdue(self.timeout);
         Err(sqlx::Error::PoolTimedOut)
     }
 
@@ -47,7 +47,7 @@ impl<Db: Backend> Store<Db> {
         F: Future<Output = Result<T, sqlx::Error>> + Send + 'static,
     {
         let connection = self.connection().await?;
-        bounded(self.patience, step(connection)).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
+        bounded(self.timeout, step(connection)).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
     }
 
     /// Runs one step that takes its connection itself.
@@ -56,7 +56,7 @@ impl<Db: Backend> Store<Db> {
         T: Send + 'static,
         F: Future<Output = Result<T, sqlx::Error>> + Send + 'static,
     {
-        bounded(self.patience, step(self.pool.clone())).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
+        bounded(self.timeout, step(self.pool.clone())).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
     }
 
     /// Opens a transaction.

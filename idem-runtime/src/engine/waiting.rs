@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{backend::Wanted, engine::in_flight::Running, model::options::InProgress};
+use crate::{backend::ClaimRequest, engine::in_flight::InFlight, model::options::InProgress};
 
 /// Until the next look while a twin runs in another process: doubled each time, up to the longest.
-const POLL_FIRST: Duration = Duration::from_millis(25);
-const POLL_LONGEST: Duration = Duration::from_millis(400);
+const FIRST_POLL: Duration = Duration::from_millis(25);
+const MAX_POLL: Duration = Duration::from_millis(400);
 
 /// There is no time left to wait.
 pub(super) struct TimeIsUp;
@@ -25,24 +25,24 @@ impl Waiting {
         match in_progress {
             InProgress::Reject => Self::No,
             InProgress::Wait(limit) => {
-                Self::Until { deadline: Instant::now() + limit.min(InProgress::LONGEST_WAIT), poll: POLL_FIRST }
+                Self::Until { deadline: Instant::now() + limit.min(InProgress::MAX_WAIT), poll: FIRST_POLL }
             }
         }
     }
 
     /// Waits until another look makes sense; an error once the time is up.
-    pub(super) async fn next(&mut self, running: &Running, wanted: &Wanted) -> Result<(), TimeIsUp> {
+    pub(super) async fn next(&mut self, in_flight: &InFlight, request: &ClaimRequest) -> Result<(), TimeIsUp> {
         let Self::Until { deadline, poll } = self else { return Err(TimeIsUp) };
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(TimeIsUp);
         }
-        if running.has(wanted) {
+        if in_flight.has(request) {
             // Out of time or not, the next look tells.
-            let _ = timeout(left, running.end(wanted)).await;
+            let _ = timeout(left, in_flight.end(request)).await;
         } else {
             sleep(left.min(*poll)).await;
-            *poll = POLL_LONGEST.min(*poll * 2);
+            *poll = MAX_POLL.min(*poll * 2);
         }
         Ok(())
     }

@@ -1,52 +1,39 @@
-//! One request to an annotated handler: its arguments are extracted, then its attempts begin.
-//! The expansion of `#[idempotent]` drives it: arguments, scope, and for each attempt claim, body, settle.
+//! The parameter of the function that axum calls: it extracts the handler's own parameters and starts the attempts.
+//! The expansion of `#[idempotent]` drives it: arguments, scope, then for each attempt claim, body, settle.
 
-use std::{future::Future, marker::PhantomData, pin::Pin, sync::Arc, time::Instant};
+use std::{marker::PhantomData, sync::Arc, time::Instant};
 
 use axum::{
-    body::Body,
-    extract::{Extension, FromRef, FromRequest, MatchedPath, OriginalUri, Request},
+    extract::{Extension, FromRef, FromRequest, Request},
     response::{IntoResponse, Response},
 };
-use bytes::Bytes;
-use http::{header, request::Parts};
 
+use super::{
+    effects::Effects,
+    identity::KeySource,
+    request::{ExtractedRequest, Extracting, RequestContext},
+    request_body::BufferedBody,
+    run::Attempts,
+    tasks::Tasks,
+};
 use crate::{
     app::Idempotency,
-    backend::Backend,
-    http::{
-        effects::Effects,
-        request_body::Recording,
-        run::{Attempts, KeySource},
-        tasks::Tasks,
-    },
-    model::message_id::EventId,
     model::{
-        fingerprint::Subject,
-        handler_options::Handler,
+        handler_options::HandlerOptions,
+        message_id::EventId,
         scope::{Scope, ScopeId},
-        stored_request::StoredRequest,
     },
 };
-
-type Extracting<T> = Pin<Box<dyn Future<Output = Result<T, Response>> + Send>>;
 
 /// A request whose arguments have been extracted, in axum's own order, before anything looked at its key.
 ///
-/// `H` is what a document says of the handler, a [`Declared`](crate::openapi::Declared); for the request it means nothing.
+/// `H` describes the handler to OpenAPI documents. It means nothing for the request.
 pub struct Call<E: Effects, T, H> {
     arguments: T,
-    request: Extracted<E::Db, T>,
-    declared: PhantomData<fn() -> H>,
-}
-
-/// What every attempt at a request shares.
-pub(crate) struct Extracted<Db: Backend, T> {
-    pub(crate) idempotency: Idempotency<Db>,
-    pub(crate) parts: Parts,
-    body: Bytes,
-    extract: Arc<dyn Fn(Request) -> Extracting<T> + Send + Sync>,
-    pub(crate) since: Instant,
+    request: ExtractedRequest<T>,
+    idempotency: Idempotency<E::Db>,
+    started_at: Instant,
+    handler: PhantomData<fn() -> H>,
 }
 
 /// A marker that keeps `Call`'s impl from overlapping axum's blanket `FromRequest` for the extractors of parts.
@@ -63,7 +50,7 @@ where
     type Rejection = Response;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
-        let since = Instant::now();
+        let started_at = Instant::now();
         let idempotency = Idempotency::from_ref(state);
         let state = state.clone();
         let extract = Arc::new(move |request| -> Extracting<T> {
@@ -71,11 +58,11 @@ where
             Box::pin(async move { T::from_request(request, &state).await.map_err(IntoResponse::into_response) })
         });
         let (parts, body) = request.into_parts();
-        let recording = Recording::of(body);
-        let arguments = extract(Request::from_parts(parts.clone(), recording.body())).await?;
-        let body = recording.finish(&parts).await?;
-        let request = Extracted { idempotency, parts, body, extract, since };
-        Ok(Self { arguments, request, declared: PhantomData })
+        let buffered = BufferedBody::of(body);
+        let arguments = extract(Request::from_parts(parts.clone(), buffered.body())).await?;
+        let body = buffered.finish(&parts).await?;
+        let request = ExtractedRequest { parts, body, extract };
+        Ok(Self { arguments, request, idempotency, started_at, handler: PhantomData })
     }
 }
 
@@ -86,20 +73,20 @@ impl<E: Effects, T: Send + 'static, H> Call<E, T, H> {
     }
 
     /// Splits the request into the task to run in and the attempts to run there.
-    pub fn begin(self, handler: &'static Handler, scope: ScopeId) -> (Tasks, Attempts<E, T>) {
+    pub fn begin(self, handler: &'static HandlerOptions, scope: ScopeId) -> (Tasks, Attempts<E, T>) {
         self.begin_by(handler, scope, KeySource::Header)
     }
 
     /// The same for an event, whose id is the key.
-    pub fn begin_event(self, handler: &'static Handler, scope: ScopeId, id: EventId) -> (Tasks, Attempts<E, T>) {
-        self.begin_by(handler, scope, KeySource::Event(id.0))
+    pub fn begin_event(self, handler: &'static HandlerOptions, scope: ScopeId, id: EventId) -> (Tasks, Attempts<E, T>) {
+        self.begin_by(handler, scope, KeySource::Event(id))
     }
 
-    fn begin_by(self, handler: &'static Handler, scope: ScopeId, key: KeySource) -> (Tasks, Attempts<E, T>) {
+    fn begin_by(self, handler: &'static HandlerOptions, scope: ScopeId, key: KeySource) -> (Tasks, Attempts<E, T>) {
         let span = tracing::info_span!("idempotent", operation = handler.operation);
-        let tasks = Tasks { tracker: self.request.idempotency.app.tasks.clone(), span };
-        let policy = self.request.idempotency.app.policy.over(handler);
-        (tasks, Attempts::new(self.arguments, self.request, handler, policy, scope, key))
+        let tasks = Tasks { tracker: self.idempotency.app.tasks.clone(), span };
+        let context = RequestContext::new(self.idempotency, handler, self.started_at);
+        (tasks, Attempts::new(self.arguments, self.request, context, scope, key))
     }
 }
 
@@ -113,29 +100,4 @@ impl<T: Scope> Scope for Extension<T> {
 /// The identity that the scope's parameter gives. A function, so that a type without `Scope` is reported at the argument.
 pub fn scope_of<S: Scope + ?Sized>(scope: &S) -> ScopeId {
     scope.scope_id()
-}
-
-impl<Db: Backend, T> Extracted<Db, T> {
-    pub(crate) fn subject(&self) -> Subject<'_> {
-        let original = self.parts.extensions.get::<OriginalUri>();
-        let uri = original.map_or(&self.parts.uri, |OriginalUri(uri)| uri);
-        Subject { parts: &self.parts, uri, body: &self.body }
-    }
-
-    /// The method and the route that the request came by; its path where it came by no route.
-    pub(crate) fn endpoint(&self) -> (&str, &str) {
-        let route = self.parts.extensions.get::<MatchedPath>().map_or(self.parts.uri.path(), MatchedPath::as_str);
-        (self.parts.method.as_str(), route)
-    }
-
-    /// What a reconciler may be shown of it, encoded.
-    pub(crate) fn stored(&self) -> Vec<u8> {
-        let Subject { parts, uri, body } = self.subject();
-        StoredRequest::encode(&parts.method, uri, parts.headers.get(header::CONTENT_TYPE), body)
-    }
-
-    /// Extracts the arguments anew, for the second attempt and those after it.
-    pub(crate) async fn extract_again(&self) -> Result<T, Response> {
-        (self.extract)(Request::from_parts(self.parts.clone(), Body::from(self.body.clone()))).await
-    }
 }

@@ -10,7 +10,7 @@ use crate::{
     app::Idempotency,
     backend::Backend,
     engine::attempt::Attempt,
-    http::effects::{Database, Effects, External},
+    http::{database::Database, effects::Effects, external::External},
 };
 
 /// The database of a handler's connection type.

@@ -17,11 +17,11 @@ use bytes::{Bytes, BytesMut};
 use http::request::Parts;
 use http_body::{Frame, SizeHint};
 
-/// The recording of one request's body, shared by every reader of it.
+/// The body of one request's body, shared by every reader of it.
 #[derive(Clone)]
-pub(crate) struct Recording(Arc<Mutex<Tape>>);
+pub(crate) struct BufferedBody(Arc<Mutex<Buffer>>);
 
-struct Tape {
+struct Buffer {
     frames: Vec<Bytes>,
     source: Source,
     /// The readers that wait. The source wakes only the one that asked it last, who passes it on.
@@ -36,39 +36,39 @@ enum Source {
     Failed,
 }
 
-/// Reads a recording from its start, and beyond its end from the client.
+/// Reads a body from its start, and beyond its end from the client.
 struct Reader {
-    recording: Recording,
+    body: BufferedBody,
     next: usize,
 }
 
-impl Recording {
+impl BufferedBody {
     pub(crate) fn of(body: Body) -> Self {
-        Self(Arc::new(Mutex::new(Tape { frames: Vec::new(), source: Source::Open(body), waiting: Vec::new() })))
+        Self(Arc::new(Mutex::new(Buffer { frames: Vec::new(), source: Source::Open(body), waiting: Vec::new() })))
     }
 
     /// A body that reads from the start.
     pub(crate) fn body(&self) -> Body {
-        Body::new(Reader { recording: self.clone(), next: 0 })
+        Body::new(Reader { body: self.clone(), next: 0 })
     }
 
     /// Reads what no extractor read, under the route's own limit, and returns the whole body.
     ///
     /// The error is axum's own rejection: 413 over the limit, 400 for a body that breaks off.
     pub(crate) async fn finish(&self, parts: &Parts) -> Result<Bytes, Response> {
-        if let Some(whole) = self.tape().whole() {
+        if let Some(whole) = self.buffer().whole() {
             return Ok(whole);
         }
         let request = Request::from_parts(parts.clone(), self.body());
         Bytes::from_request(request, &()).await.map_err(IntoResponse::into_response)
     }
 
-    fn tape(&self) -> MutexGuard<'_, Tape> {
+    fn buffer(&self) -> MutexGuard<'_, Buffer> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Tape {
+impl Buffer {
     fn whole(&self) -> Option<Bytes> {
         let ended = match &self.source {
             Source::Ended => true,
@@ -125,26 +125,26 @@ impl http_body::Body for Reader {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let polled = ready!(self.recording.tape().poll(self.next, context));
+        let polled = ready!(self.body.buffer().poll(self.next, context));
         self.next += 1;
         Poll::Ready(polled.map(|data| data.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        let tape = self.recording.tape();
-        let ended = match &tape.source {
+        let buffer = self.body.buffer();
+        let ended = match &buffer.source {
             Source::Open(body) => http_body::Body::is_end_stream(body),
             Source::Ended => true,
             Source::Failed => false,
         };
-        ended && self.next >= tape.frames.len()
+        ended && self.next >= buffer.frames.len()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let tape = self.recording.tape();
-        let recorded: usize = tape.frames.iter().skip(self.next).map(Bytes::len).sum();
+        let buffer = self.body.buffer();
+        let recorded: usize = buffer.frames.iter().skip(self.next).map(Bytes::len).sum();
         let recorded = u64::try_from(recorded).unwrap_or(u64::MAX);
-        let Source::Open(body) = &tape.source else { return SizeHint::with_exact(recorded) };
+        let Source::Open(body) = &buffer.source else { return SizeHint::with_exact(recorded) };
         let rest = http_body::Body::size_hint(body);
         let mut hint = SizeHint::new();
         hint.set_lower(rest.lower().saturating_add(recorded));
@@ -158,6 +158,6 @@ impl http_body::Body for Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         // It may be the one whom the source would have woken.
-        self.recording.tape().waiting.drain(..).for_each(Waker::wake);
+        self.body.buffer().waiting.drain(..).for_each(Waker::wake);
     }
 }

@@ -24,7 +24,7 @@ use crate::{
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// How long a response's body may take to end. The transaction is open meanwhile, so this is no option.
-const BODY_PATIENCE: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Asks, on one response, for another ending of its claim than the status would give it.
 ///
@@ -74,12 +74,12 @@ impl IntoResponse for Settle {
 }
 
 /// A response whose body is whole.
-pub(crate) struct Whole {
+pub(crate) struct BufferedResponse {
     parts: Parts,
     body: Bytes,
 }
 
-impl Whole {
+impl BufferedResponse {
     /// Reads a response's body to its end, which must come within the limit and in bounded time.
     pub(crate) async fn of(response: Response, limit: usize) -> Result<Self, Code> {
         let (mut parts, body) = response.into_parts();
@@ -88,7 +88,7 @@ impl Whole {
             return Err(Code::ResponseUnfinished);
         }
         let collecting = AssertUnwindSafe(Limited::new(body, limit).collect()).catch_unwind();
-        let body = match tokio::time::timeout(BODY_PATIENCE, collecting).await {
+        let body = match tokio::time::timeout(BODY_TIMEOUT, collecting).await {
             Ok(Ok(Ok(collected))) => collected.to_bytes(),
             Ok(Ok(Err(error))) if error.is::<LengthLimitError>() => {
                 tracing::error!(limit, "a response is too long to be stored: raise `max_response`, or answer less");
@@ -127,7 +127,7 @@ fn is_event_stream(parts: &Parts) -> bool {
 pub(crate) fn replay(record: Record, set_cookie: SetCookie, replay: Replay) -> Result<Response, Unreadable> {
     let (status, headers, body) = record.read()?;
     let mut response = match replay {
-        Replay::Whole => {
+        Replay::Full => {
             let mut response = Response::new(Body::from(body));
             *response.headers_mut() = headers;
             response

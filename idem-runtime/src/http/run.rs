@@ -1,88 +1,88 @@
-//! The attempts at one request: what to claim, and the answer where the claim is refused.
-//! One attempt is the rule; more follow only where the database asks for the whole transaction again.
+//! The attempts at one request: claim, and settle. A refused claim is responded to here.
+//! One attempt is the rule; more follow only if the database asks for the whole transaction to run again.
 
 use std::{error::Error as StdError, time::Duration};
 
 use axum::response::Response;
 use tokio::time::sleep;
 
+use super::{
+    effects::{ClaimContext, Disposition, Effects},
+    identity::{Identity, KeySource},
+    outcome::Outcome,
+    request::{ExtractedRequest, RequestContext},
+    response::replay,
+};
 use crate::{
     app::{
         problem::{Code, Problem},
-        telemetry::{Answer, answered},
+        telemetry::ResponseKind,
     },
-    backend::Wanted,
-    engine::Refusal,
-    http::{
-        call::Extracted,
-        effects::{Asked, Effects},
-        response::replay,
-        settle::{Claim, Next},
-    },
+    backend::{Cause, ClaimRequest},
+    engine::{Reason, Refusal},
     model::{
-        digest::Digest,
-        fingerprint::{Comparison, Print},
-        handler_options::{Handler, Policy, ScopeRule},
-        idempotency_key::{Key, KeyError},
-        options::{InProgress, KeyPresence},
-        record::Unreadable,
-        record_id::RecordId,
+        fingerprint::Comparison,
+        options::InProgress,
+        record::{Record, Unreadable},
         scope::ScopeId,
     },
 };
 
-/// How many attempts a request gets, when its transactions lose against others.
-const MOST_ATTEMPTS: u32 = 4;
+/// How many attempts a request gets if its transactions lose against others.
+const MAX_ATTEMPTS: u32 = 4;
 
-/// Before the second attempt, doubled before each further one: time for whoever won to get out of the way.
+/// The pause before the second attempt, doubled before each further one: time for the winner to finish.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How long a second attempt waits where it would be told that the request is running: PostgreSQL reports a COMMIT that
-/// it refuses just before it lets go of the transaction's locks, so what runs may be the first attempt's last moment.
+/// How long a second attempt waits instead of responding that the request is running: PostgreSQL reports a COMMIT that it
+/// refuses just before it releases the transaction's locks, so the first attempt's last moment may be what is running.
 const OWN_LOCKS: Duration = Duration::from_millis(200);
 
-/// The attempts at one request: one, or a few if their transactions lose against others.
+/// The attempts at one request.
 pub struct Attempts<E: Effects, T> {
     arguments: Option<T>,
-    request: Extracted<E::Db, T>,
-    handler: &'static Handler,
-    policy: Policy,
-    scope: ScopeId,
-    key: KeySource,
+    request: ExtractedRequest<T>,
+    context: RequestContext<E::Db>,
+    identity: Identity,
     begun: u32,
 }
 
-/// Where a request's key is.
-pub(crate) enum KeySource {
-    /// In its `Idempotency-Key` header.
-    Header,
-    /// In the event that it delivers; `None` if that has no id.
-    Event(Option<Vec<u8>>),
+/// One attempt while its body runs. Dropped, it rolls back, or with external effects leaves its record in progress.
+pub struct RunningAttempt<E: Effects> {
+    held: E::Held,
+    context: RequestContext<E::Db>,
+    next: Next,
+}
+
+/// What follows if the transaction loses against others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Attempt,
+    GiveUp,
 }
 
 impl<E: Effects, T: Send + 'static> Attempts<E, T> {
-    pub(crate) fn new(
+    pub(super) fn new(
         arguments: T,
-        request: Extracted<E::Db, T>,
-        handler: &'static Handler,
-        policy: Policy,
+        request: ExtractedRequest<T>,
+        context: RequestContext<E::Db>,
         scope: ScopeId,
         key: KeySource,
     ) -> Self {
-        Self { arguments: Some(arguments), request, handler, policy, scope, key, begun: 0 }
+        Self { arguments: Some(arguments), request, context, identity: Identity { scope, key }, begun: 0 }
     }
 
     /// Claims the key for one execution of the body.
     ///
     /// # Errors
-    /// The answer to send instead of executing it.
-    pub async fn claim(&mut self) -> Result<(Claim<E>, T), Response> {
+    /// The response to send instead of executing it.
+    pub async fn claim(&mut self) -> Result<(RunningAttempt<E>, T), Response> {
         let arguments = match self.arguments.take() {
             Some(arguments) => arguments,
-            // What it rejects now it has let pass before: that is no answer to the request.
+            // The extractors accepted this request before: a rejection now is no response to it.
             None => self.request.extract_again().await.map_err(|_rejection| self.problem(Code::Contention))?,
         };
-        let in_progress = match (self.begun, self.policy.in_progress) {
+        let in_progress = match (self.begun, self.context.policy.in_progress) {
             (1.., InProgress::Reject) => InProgress::Wait(OWN_LOCKS),
             (_, chosen) => chosen,
         };
@@ -90,116 +90,50 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
             sleep(PAUSE * 2_u32.pow(earlier)).await;
         }
         self.begun += 1;
-        let wanted = self.wanted().map_err(|code| self.problem(code))?;
-        let asked = Asked {
-            idempotency: &self.request.idempotency,
-            handler: self.handler,
-            policy: self.policy,
+        let claim = self.identity.claim_request(&self.request, &self.context).map_err(|code| self.problem(code))?;
+        let context = ClaimContext {
+            request: &self.context,
             in_progress,
-            request: self.handler.stores_request().then(|| self.request.stored()),
+            stored_request: self.context.handler.stores_request().then(|| self.request.encode()),
         };
-        let held = E::claim(asked, wanted.as_ref()).await;
-        let claim = Claim {
-            held: held.map_err(|refusal| self.refused(refusal, wanted.as_ref()))?,
-            idempotency: self.request.idempotency.clone(),
-            operation: self.handler.operation,
-            policy: self.policy,
-            next: if self.begun < MOST_ATTEMPTS { Next::Attempt } else { Next::GiveUp },
-            since: self.request.since,
-        };
-        Ok((claim, arguments))
+        let held = E::claim(context, claim.as_ref()).await.map_err(|refusal| self.refused(refusal, claim.as_ref()))?;
+        let next = if self.begun < MAX_ATTEMPTS { Next::Attempt } else { Next::GiveUp };
+        Ok((RunningAttempt { held, context: self.context.clone(), next }, arguments))
     }
 
-    /// The claim to make, if the request is to be protected.
-    fn wanted(&self) -> Result<Option<Wanted>, Code> {
-        let id = match &self.key {
-            KeySource::Header => self.by_header()?,
-            KeySource::Event(None) => return Err(Code::EventIdMissing),
-            KeySource::Event(Some(id)) => Some(RecordId::of_event(self.scope()?, self.handler.operation, id)),
+    /// The response to a request whose body does not run.
+    fn refused(&self, refusal: Refusal, claim: Option<&ClaimRequest>) -> Response {
+        let compare = |fingerprint: &[u8]| {
+            claim.map_or(Comparison::Unknown, |claim| {
+                self.identity.compare(&self.request, &self.context, claim, fingerprint)
+            })
         };
-        let (fingerprint, bytes) = if self.by_id_alone() {
-            (Print::of_nothing(), Print::of_nothing())
-        } else {
-            let subject = self.request.subject();
-            (subject.print(self.policy.fingerprint), subject.bytes())
-        };
-        Ok(id.map(|id| Wanted {
-            id,
-            fingerprint,
-            bytes,
-            operation: self.handler.operation,
-            retention: self.policy.retention,
-        }))
-    }
-
-    /// The digest of scope and header, if there is one and the method is protected.
-    fn by_header(&self) -> Result<Option<RecordId>, Code> {
-        let parts = &self.request.parts;
-        if !self.policy.methods.protect(&parts.method) {
-            return Ok(None);
-        }
-        let key = match Key::from_headers(&parts.headers, self.policy.key_format) {
-            Ok(key) => key,
-            Err(KeyError::Missing) if self.policy.key == KeyPresence::Optional => return Ok(None),
-            Err(KeyError::Missing) => return Err(Code::KeyMissing),
-            Err(KeyError::Malformed) => return Err(Code::KeyMalformed),
-        };
-        let scope = self.scope()?;
-        Ok(Some(match self.handler.scope {
-            ScopeRule::Account => RecordId::of_key(scope, key.as_bytes()),
-            ScopeRule::AccountAndEndpoint => {
-                let (method, route) = self.request.endpoint();
-                RecordId::of_key_at_endpoint(scope, method.as_bytes(), route.as_bytes(), key.as_bytes())
-            }
-        }))
-    }
-
-    fn scope(&self) -> Result<&Digest, Code> {
-        self.scope.digest().ok_or_else(|| {
-            tracing::error!("`scope_id` gave an empty part: reject callers without an identity in the extractor");
-            Code::ScopeEmpty
-        })
-    }
-
-    fn refused(&self, refusal: Refusal, wanted: Option<&Wanted>) -> Response {
         match refusal {
-            Refusal::Completed(record) => match self.compared(wanted, &record.fingerprint) {
+            Refusal::Completed(record) => match compare(&record.fingerprint) {
                 Comparison::Other => self.problem(Code::KeyReuse),
-                Comparison::Unknown => self.unreadable(Unreadable::Fingerprint),
-                Comparison::Same => match replay(record, self.policy.set_cookie, self.policy.replay) {
-                    Ok(response) => {
-                        answered(self.handler.operation, Answer::Replayed, self.request.since);
-                        response
-                    }
-                    Err(unreadable) => self.unreadable(unreadable),
-                },
+                Comparison::Unknown => self.unreadable(Unreadable::FingerprintRule),
+                Comparison::Same => self.replay(record),
             },
-            Refusal::Held(held) => match self.compared(wanted, &held.fingerprint) {
+            Refusal::InProgressRecord(record) => match compare(&record.fingerprint) {
                 Comparison::Other => self.problem(Code::KeyReuse),
-                Comparison::Unknown => self.unreadable(Unreadable::Fingerprint),
-                Comparison::Same => self.in_progress(Some(held.remaining)),
+                Comparison::Unknown => self.unreadable(Unreadable::FingerprintRule),
+                Comparison::Same => self.in_progress(Some(record.remaining)),
             },
             Refusal::InProgress(remaining) => self.in_progress(remaining),
             Refusal::Mismatch => self.problem(Code::KeyReuse),
-            Refusal::Unavailable => self.problem(Code::StoreUnavailable),
-            Refusal::Schema => self.problem(Code::Schema),
-            Refusal::Unreadable => self.problem(Code::RecordUnreadable),
+            Refusal::Store(error) => self.problem(error.kind.into()),
         }
     }
 
-    /// Whether equal keys are equal requests: of events, unless their handler says what else counts. Senders change what is
-    /// around an id at every delivery.
-    fn by_id_alone(&self) -> bool {
-        matches!(self.key, KeySource::Event(_)) && !self.handler.compares()
-    }
-
-    fn compared(&self, wanted: Option<&Wanted>, stored: &[u8]) -> Comparison {
-        if self.by_id_alone() {
-            return Comparison::Same;
+    fn replay(&self, record: Record) -> Response {
+        let policy = &self.context.policy;
+        match replay(record, policy.set_cookie, policy.replay) {
+            Ok(response) => {
+                self.context.report(ResponseKind::Replayed);
+                response
+            }
+            Err(unreadable) => self.unreadable(unreadable),
         }
-        wanted.map_or(Comparison::Unknown, |wanted| {
-            self.request.subject().compare(wanted.fingerprint, stored, self.policy.fingerprint)
-        })
     }
 
     fn unreadable(&self, why: Unreadable) -> Response {
@@ -208,12 +142,42 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
     }
 
     fn in_progress(&self, remaining: Option<Duration>) -> Response {
-        answered(self.handler.operation, Answer::Problem(Code::InProgress), self.request.since);
-        self.request.idempotency.app.answer(Problem::in_progress(remaining))
+        self.context.report(ResponseKind::Problem(Code::InProgress));
+        self.context.idempotency.app.respond(Problem::in_progress(remaining))
     }
 
     fn problem(&self, code: Code) -> Response {
-        answered(self.handler.operation, Answer::Problem(code), self.request.since);
-        self.request.idempotency.app.render(code, self.policy.mismatch)
+        self.context.report(ResponseKind::Problem(code));
+        self.context.problem(code)
+    }
+}
+
+impl<E: Effects> RunningAttempt<E> {
+    /// The handler's `&mut` parameter. A transaction becomes a connection by deref coercion, if one is taken.
+    pub fn lent(&mut self) -> &mut E::Param {
+        E::param(&mut self.held)
+    }
+
+    /// Settles the claim. `Some`: the response to send; what it says is committed. `None`: run again.
+    ///
+    /// It takes the attempt, so nothing is settled twice, and returns the response, so none leaves before COMMIT.
+    pub async fn settle(self, outcome: Outcome) -> Option<Response> {
+        let Self { held, context, next } = self;
+        let cause = outcome.cause();
+        let disposition = Disposition::of(outcome, &context);
+        let (response, kind) = match E::settle(held, disposition, &context).await {
+            Ok(settled) => settled,
+            Err(unsettled) if unsettled.reason == Reason::RunAgain && next == Next::Attempt => return None,
+            Err(unsettled) => {
+                let code = E::code(match unsettled.reason {
+                    // The database ended the transaction, not the handler.
+                    Reason::TransactionEnded if cause == Cause::Unwritable => Code::StoreUnavailable,
+                    reason => reason.into(),
+                });
+                (context.problem(code), ResponseKind::Problem(code))
+            }
+        };
+        context.report(kind);
+        Some(response)
     }
 }

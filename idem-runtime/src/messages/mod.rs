@@ -1,66 +1,26 @@
-//! One effect for each message, for consumers of queues, which deliver at least once: the call, and what it tells.
-//! How a message is claimed and settled is in `message`.
-
-pub(crate) mod claim;
+//! One effect for each message, for consumers of queues, which deliver at least once.
+//!
+//! Annotate an `async fn` with `#[idempotent(scope = source, key = message.id)]`, or call [`Idempotency::once`]. Either
+//! way the effect's writes, the message's id and the effect's value commit in one transaction.
 
 use futures_util::future::BoxFuture;
 use serde::{Serialize, de::DeserializeOwned};
 use sqlx::Transaction;
 
 use crate::{
-    app::{Idempotency, problem::Code},
+    app::Idempotency,
     backend::Backend,
     engine::caught,
-    messages::claim::form,
-    model::{fingerprint::Print, message_id::MessageId, options::Isolation, retention::Retention, scope::Scope},
+    model::{fingerprint::Fingerprint, message_id::MessageId, options::Isolation, retention::Retention, scope::Scope},
 };
 
-/// What a message came to. Either way its effect is there, exactly once: acknowledge it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Once<T> {
-    /// It ran now, and its writes are committed; this is what it returned.
-    Ran(T),
-    /// It had run before; this is what it returned then.
-    AlreadyDone(T),
-}
+pub(crate) mod claim;
+pub(crate) mod expansion;
+mod outcome;
+pub(crate) mod value;
 
-impl<T> Once<T> {
-    /// What the effect returned, now or before.
-    pub fn into_value(self) -> T {
-        match self {
-            Self::Ran(value) | Self::AlreadyDone(value) => value,
-        }
-    }
-}
-
-/// Why a message must not be acknowledged. Nothing of it was committed, but where it says otherwise.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConsumeError<E> {
-    /// The effect failed, and was rolled back; a redelivery runs.
-    #[error("the effect failed")]
-    Failed(#[source] E),
-    /// The effect panicked, and was rolled back; a redelivery runs.
-    #[error("the effect panicked")]
-    Panicked,
-    /// The same message is being processed elsewhere at this moment. What comes of it, its redelivery will tell.
-    #[error("the message is being processed elsewhere")]
-    InProgress,
-    /// Another message came under this id before: the payload is another one. Nothing ran; a redelivery says the same.
-    #[error("another message came under this id before")]
-    OtherMessage,
-    /// The message has no id, or an empty one: nothing tells its deliveries from other messages. Nothing ran.
-    #[error("the message has no id")]
-    NoId,
-    /// The value does not serialise, or a stored one does not deserialise as this type. In the first case everything was
-    /// rolled back, in the second the effect is there.
-    #[error("the value of the effect cannot be stored or read")]
-    Value(#[source] serde_json::Error),
-    /// One of idem's own reasons, as handlers answer it. With [`Code::OutcomeUnknown`] the effect may be there; the
-    /// redelivery finds out.
-    #[error("{}", .0.title())]
-    Store(Code),
-}
+pub use outcome::{ConsumeError, Once};
+use value::form;
 
 /// The name of an effect and how it is claimed: of [`Idempotency::consumer`].
 #[must_use]
@@ -69,7 +29,7 @@ pub struct Consumer<'i, Db: Backend> {
     pub(crate) operation: &'static str,
     pub(crate) retention: Retention,
     pub(crate) isolation: Option<Isolation>,
-    pub(crate) payload: Option<Print>,
+    pub(crate) payload: Option<Fingerprint>,
 }
 
 impl<Db: Backend> Idempotency<Db> {
@@ -99,7 +59,7 @@ impl<Db: Backend> Consumer<'_, Db> {
     /// What tells this message from another under the same id: bytes that every delivery of it has alike. Without it, equal
     /// ids are equal messages.
     pub fn payload(mut self, payload: impl AsRef<[u8]>) -> Self {
-        self.payload = Some(Print::of_message(payload.as_ref()));
+        self.payload = Some(Fingerprint::of_message(payload.as_ref()));
         self
     }
 

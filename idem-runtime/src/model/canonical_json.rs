@@ -5,7 +5,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// Levels of nesting that have a canonical form. Each level reads its text once more, so this also bounds the time.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 /// The canonical form of a JSON text, or `None` where it is not one or nests deeper than 32 levels.
 ///
@@ -13,7 +13,7 @@ const DEEPEST: usize = 32;
 pub(crate) fn json(text: &[u8]) -> Option<Vec<u8>> {
     let value: &RawValue = serde_json::from_slice(text).ok()?;
     let mut canonical = Vec::with_capacity(text.len());
-    write(value, DEEPEST, &mut canonical)?;
+    write(value, MAX_DEPTH, &mut canonical)?;
     Some(canonical)
 }
 

@@ -4,32 +4,32 @@
 use bytes::Bytes;
 use http::request::Parts;
 
-use crate::model::{canonical_json, digest::Digest, options};
+use crate::model::{canonical_json, digest::Digest, options::FingerprintRule};
 
 /// How a fingerprint was made. The number is stored; never give one another meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     Bytes = 1,
     Json = 2,
-    Declared = 3,
+    Function = 3,
     /// Of a message, which is no request.
     Message = 4,
 }
 
 impl Rule {
     fn from_number(number: u8) -> Option<Self> {
-        [Self::Bytes, Self::Json, Self::Declared, Self::Message].into_iter().find(|rule| *rule as u8 == number)
+        [Self::Bytes, Self::Json, Self::Function, Self::Message].into_iter().find(|rule| *rule as u8 == number)
     }
 }
 
 /// A rule's number, then its digest: what a record stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Print {
+pub(crate) struct Fingerprint {
     rule: Rule,
     digest: Digest,
 }
 
-impl Print {
+impl Fingerprint {
     /// The fingerprint of what a message carries.
     pub(crate) fn of_message(payload: &[u8]) -> Self {
         Self { rule: Rule::Message, digest: Digest::of("fingerprint message", [payload]) }
@@ -63,44 +63,41 @@ pub(crate) struct Subject<'r> {
 }
 
 impl Subject<'_> {
-    pub(crate) fn print(&self, policy: options::Fingerprint) -> Print {
-        match policy {
-            options::Fingerprint::Bytes => self.bytes(),
-            options::Fingerprint::Json => self.json(),
-            options::Fingerprint::Declared(declared) => self.declared(declared),
+    /// The fingerprint by a rule.
+    pub(crate) fn fingerprint(&self, rule: FingerprintRule) -> Fingerprint {
+        match rule {
+            FingerprintRule::Bytes => self.digest(Rule::Bytes, [self.query(), self.body]),
+            FingerprintRule::Json => self.json(),
+            FingerprintRule::Declared(function) => self.by_function(function),
         }
     }
 
-    /// Compares the request, whose own fingerprint is `print`, with a record's, by the rule that made that one.
-    pub(crate) fn compare(&self, print: Print, stored: &[u8], policy: options::Fingerprint) -> Comparison {
+    /// Compares the request, whose own fingerprint is `own`, with a record's, by the rule that made that one.
+    pub(crate) fn compare(&self, own: Fingerprint, stored: &[u8], rule: FingerprintRule) -> Comparison {
         let Some((&number, digest)) = stored.split_first() else {
             return Comparison::Unknown;
         };
-        let print = match (Rule::from_number(number), policy) {
-            (Some(rule), _) if rule == print.rule => print,
-            (Some(Rule::Bytes), _) => self.bytes(),
+        let fingerprint = match (Rule::from_number(number), rule) {
+            (Some(made_by), _) if made_by == own.rule => own,
+            (Some(Rule::Bytes), _) => self.fingerprint(FingerprintRule::Bytes),
             (Some(Rule::Json), _) => self.json(),
-            (Some(Rule::Declared), options::Fingerprint::Declared(declared)) => self.declared(declared),
-            // Made when nothing counted.
-            (Some(Rule::Message), _) => Print::of_nothing(),
-            (Some(Rule::Declared) | None, _) => return Comparison::Unknown,
+            (Some(Rule::Function), FingerprintRule::Declared(function)) => self.by_function(function),
+            // Made when nothing but the id counted.
+            (Some(Rule::Message), _) => Fingerprint::of_nothing(),
+            (Some(Rule::Function) | None, _) => return Comparison::Unknown,
         };
-        if print.digest.as_bytes() == digest { Comparison::Same } else { Comparison::Other }
+        if fingerprint.digest.as_bytes() == digest { Comparison::Same } else { Comparison::Other }
     }
 
-    pub(crate) fn bytes(&self) -> Print {
-        self.digest(Rule::Bytes, [self.query(), self.body])
-    }
-
-    fn json(&self) -> Print {
+    fn json(&self) -> Fingerprint {
         match canonical_json::json(self.body) {
             Some(canonical) => self.digest(Rule::Json, [self.query(), b"json", canonical.as_slice()]),
             None => self.digest(Rule::Json, [self.query(), b"bytes", self.body]),
         }
     }
 
-    fn declared(&self, declared: fn(&Parts, &Bytes) -> Vec<u8>) -> Print {
-        self.digest(Rule::Declared, [declared(self.parts, self.body).as_slice()])
+    fn by_function(&self, function: fn(&Parts, &Bytes) -> Vec<u8>) -> Fingerprint {
+        self.digest(Rule::Function, [function(self.parts, self.body).as_slice()])
     }
 
     /// With its question mark, so that an empty query and none differ.
@@ -109,15 +106,15 @@ impl Subject<'_> {
         path_and_query.find('?').map_or(&[], |at| &path_and_query.as_bytes()[at..])
     }
 
-    fn digest<const N: usize>(&self, rule: Rule, rest: [&[u8]; N]) -> Print {
+    fn digest<const N: usize>(&self, rule: Rule, rest: [&[u8]; N]) -> Fingerprint {
         let name = match rule {
             Rule::Bytes => "fingerprint bytes",
             Rule::Json => "fingerprint json",
-            Rule::Declared => "fingerprint declared",
+            Rule::Function => "fingerprint declared",
             Rule::Message => "fingerprint message",
         };
         let start = [self.parts.method.as_str().as_bytes(), self.uri.path().as_bytes()];
-        Print { rule, digest: Digest::of(name, start.into_iter().chain(rest)) }
+        Fingerprint { rule, digest: Digest::of(name, start.into_iter().chain(rest)) }
     }
 }
 
@@ -127,17 +124,17 @@ mod tests {
 
     use super::*;
 
-    fn print(method: &str, target: &str, header: &[u8], body: &[u8], policy: options::Fingerprint) -> Print {
+    fn print(method: &str, target: &str, header: &[u8], body: &[u8], policy: FingerprintRule) -> Fingerprint {
         let request = http::Request::builder().method(method).uri(target).header("x-any", header).body(());
         let (parts, ()) = request.expect("a request").into_parts();
         let body = Bytes::copy_from_slice(body);
-        Subject { uri: &parts.uri, parts: &parts, body: &body }.print(policy)
+        Subject { uri: &parts.uri, parts: &parts, body: &body }.fingerprint(policy)
     }
 
     proptest! {
         #[test]
         fn b16_headers_do_not_count(a in "[ -~]{0,20}", b in "[ -~]{0,20}", body in vec(ANY, 0..50)) {
-            for policy in [options::Fingerprint::Bytes, options::Fingerprint::Json] {
+            for policy in [FingerprintRule::Bytes, FingerprintRule::Json] {
                 let [a, b] = [&a, &b].map(|header| print("POST", "/p?q=1", header.as_bytes(), &body, policy));
                 prop_assert_eq!(a, b);
             }
@@ -147,7 +144,7 @@ mod tests {
         fn b13_nothing_can_move_from_one_part_to_another(text in "[a-z]{1,12}", one in 0..13_usize, other in 0..13_usize) {
             let cut_at = |at: usize| {
                 let (query, body) = text.split_at(at.min(text.len()));
-                print("POST", &format!("/p?{query}"), b"", body.as_bytes(), options::Fingerprint::Bytes)
+                print("POST", &format!("/p?{query}"), b"", body.as_bytes(), FingerprintRule::Bytes)
             };
             let same = one.min(text.len()) == other.min(text.len());
             prop_assert_eq!(cut_at(one) == cut_at(other), same);
@@ -161,7 +158,7 @@ mod tests {
             };
             let forth = object(values.iter().collect(), "");
             let back = object(values.iter().rev().collect(), " ");
-            let json = |body: &str| print("POST", "/p", b"", body.as_bytes(), options::Fingerprint::Json);
+            let json = |body: &str| print("POST", "/p", b"", body.as_bytes(), FingerprintRule::Json);
             prop_assert_eq!(json(&forth), json(&back));
         }
     }
@@ -175,24 +172,18 @@ mod tests {
         let of = |body: &[u8], policy| print("POST", "/p?a=1", b"", body, policy);
         let object = br#"{"b":2,"a":1}"#;
         for (print, golden) in [
+            (of(object, FingerprintRule::Bytes), "01e19a0078e849de75b396c9f9c26d75286ca4a906de39afbcd33858f726bc85cd"),
+            (of(object, FingerprintRule::Json), "02765e86468788576aa17e6e3cb32bcaf33502b3623fb1fdf60fc2fa39246023b0"),
             (
-                of(object, options::Fingerprint::Bytes),
-                "01e19a0078e849de75b396c9f9c26d75286ca4a906de39afbcd33858f726bc85cd",
-            ),
-            (
-                of(object, options::Fingerprint::Json),
-                "02765e86468788576aa17e6e3cb32bcaf33502b3623fb1fdf60fc2fa39246023b0",
-            ),
-            (
-                of(b"no json", options::Fingerprint::Json),
+                of(b"no json", FingerprintRule::Json),
                 "0277a5b3a8654674352dfd0462c8d6c806e29a993540a814a85d5052c3765149e0",
             ),
             (
-                of(object, options::Fingerprint::Declared(order)),
+                of(object, FingerprintRule::Declared(order)),
                 "03f8be4a71faa14395682ca81797a172ae01ba55953bc4e369c5863798db28eb24",
             ),
-            (Print::of_message(b"payload"), "04231166dcdad55f6ea95e8cc2919482cb2add7456e0476ea88ec86ccc08d7fc00"),
-            (Print::of_nothing(), "04d72451a558cd4b3608bed1426a1619856097a55dcb18cbf8db4d75fe3c9909fe"),
+            (Fingerprint::of_message(b"payload"), "04231166dcdad55f6ea95e8cc2919482cb2add7456e0476ea88ec86ccc08d7fc00"),
+            (Fingerprint::of_nothing(), "04d72451a558cd4b3608bed1426a1619856097a55dcb18cbf8db4d75fe3c9909fe"),
         ] {
             let hex: String = print.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
             assert_eq!(hex, golden);
@@ -201,7 +192,7 @@ mod tests {
 
     #[test]
     fn b12_an_empty_query_and_none_are_two_requests() {
-        let of = |target| print("POST", target, b"", b"", options::Fingerprint::Bytes);
+        let of = |target| print("POST", target, b"", b"", FingerprintRule::Bytes);
         assert_ne!(of("/p"), of("/p?"));
         assert_ne!(of("/p?a=%41"), of("/p?a=A"));
         assert_ne!(of("/p?a=1&b=2"), of("/p?b=2&a=1"));

@@ -2,9 +2,10 @@
 //! An option that the attribute does not name is the application's.
 
 use crate::model::{
-    lease_duration::Lease,
+    lease_duration::LeaseDuration,
     options::{
-        Fingerprint, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, Replay, SetCookie,
+        FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, Replay,
+        SetCookie,
     },
     retention::Retention,
 };
@@ -27,21 +28,21 @@ pub enum ScopeRule {
 
 /// What `#[idempotent]` says of one handler; an option not named there is the application's.
 #[derive(Clone, Copy, Debug)]
-pub struct Handler {
+pub struct HandlerOptions {
     pub(crate) operation: &'static str,
     pub(crate) scope: ScopeRule,
     pub(crate) key: Option<KeyPresence>,
     pub(crate) key_format: Option<KeyFormat>,
     pub(crate) mismatch: Option<Mismatch>,
     pub(crate) retention: Option<Retention>,
-    pub(crate) fingerprint: Option<Fingerprint>,
+    pub(crate) fingerprint: Option<FingerprintRule>,
     pub(crate) in_progress: Option<InProgress>,
     on_server_error: Option<OnServerError>,
     isolation: Option<Isolation>,
     max_response: Option<usize>,
     pub(crate) methods: Option<Methods>,
     set_cookie: Option<SetCookie>,
-    lease: Option<Lease>,
+    lease: Option<LeaseDuration>,
     pub(crate) replay: Option<Replay>,
     request: StoreRequest,
 }
@@ -49,7 +50,7 @@ pub struct Handler {
 /// One `const` setter an option, so that an expansion names only what its attribute names.
 macro_rules! setters {
     ($($option:ident: $Type:ty,)*) => {
-        impl Handler {
+        impl HandlerOptions {
             $(
                 #[doc = concat!("Sets `", stringify!($option), "`.")]
                 #[must_use]
@@ -66,7 +67,7 @@ setters! {
     key: KeyPresence,
     key_format: KeyFormat,
     mismatch: Mismatch,
-    fingerprint: Fingerprint,
+    fingerprint: FingerprintRule,
     in_progress: InProgress,
     on_server_error: OnServerError,
     isolation: Isolation,
@@ -76,7 +77,7 @@ setters! {
     replay: Replay,
 }
 
-impl Handler {
+impl HandlerOptions {
     /// A handler that takes every choice from the application.
     #[must_use]
     pub const fn new(operation: &'static str, scope: ScopeRule) -> Self {
@@ -107,10 +108,10 @@ impl Handler {
         Self::new(operation, ScopeRule::Account).on_server_error(OnServerError::Release).replay(Replay::Status)
     }
 
-    /// Sets `lease`, which the attribute has checked to lie between one millisecond and [`Lease::MAX`].
+    /// Sets `lease`, which the attribute has checked to lie between one millisecond and [`LeaseDuration::MAX`].
     #[must_use]
     pub const fn lease(mut self, milliseconds: u32) -> Self {
-        self.lease = Some(Lease { milliseconds });
+        self.lease = Some(LeaseDuration { milliseconds });
         self
     }
 
@@ -121,8 +122,8 @@ impl Handler {
         self
     }
 
-    /// Whether it says what makes two requests under one key the same.
-    pub(crate) fn compares(&self) -> bool {
+    /// Whether it names what makes two requests under one key the same.
+    pub(crate) fn names_fingerprint(&self) -> bool {
         self.fingerprint.is_some()
     }
 
@@ -145,14 +146,14 @@ pub struct Policy {
     pub(crate) key_format: KeyFormat,
     pub(crate) mismatch: Mismatch,
     pub(crate) retention: Retention,
-    pub(crate) fingerprint: Fingerprint,
+    pub(crate) fingerprint: FingerprintRule,
     pub(crate) in_progress: InProgress,
     pub(crate) on_server_error: OnServerError,
     pub(crate) isolation: Option<Isolation>,
     pub(crate) max_response: usize,
     pub(crate) methods: Methods,
     pub(crate) set_cookie: SetCookie,
-    pub(crate) lease: Lease,
+    pub(crate) lease: LeaseDuration,
     pub(crate) replay: Replay,
 }
 
@@ -163,22 +164,22 @@ impl Default for Policy {
             key_format: KeyFormat::default(),
             mismatch: Mismatch::default(),
             retention: Retention::DAY,
-            fingerprint: Fingerprint::default(),
+            fingerprint: FingerprintRule::default(),
             in_progress: InProgress::default(),
             on_server_error: OnServerError::default(),
             isolation: None,
             max_response: 1024 * 1024,
             methods: Methods::default(),
             set_cookie: SetCookie::default(),
-            lease: Lease::MINUTE,
-            replay: Replay::Whole,
+            lease: LeaseDuration::MINUTE,
+            replay: Replay::Full,
         }
     }
 }
 
 impl Policy {
     /// This policy with the handler's own choices in place of the application's.
-    pub(crate) fn over(self, handler: &Handler) -> Self {
+    pub(crate) fn over(self, handler: &HandlerOptions) -> Self {
         Self {
             key: handler.key.unwrap_or(self.key),
             key_format: handler.key_format.unwrap_or(self.key_format),

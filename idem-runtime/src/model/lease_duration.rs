@@ -8,13 +8,13 @@ use std::time::Duration;
 /// While its process lives the lease is renewed. So its length is how long a killed attempt waits for the recovery, and how
 /// long a paused or cut-off process may take to come back before its attempt is decided by others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lease {
+pub struct LeaseDuration {
     pub(crate) milliseconds: u32,
 }
 
-/// Why a [`Lease`] was refused.
+/// Why a [`LeaseDuration`] was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LeaseError {
+pub enum LeaseDurationError {
     /// It would be over before the attempt began.
     #[error("a lease must be at least one millisecond")]
     Zero,
@@ -23,7 +23,7 @@ pub enum LeaseError {
     Long,
 }
 
-impl Lease {
+impl LeaseDuration {
     /// 60 seconds, the default.
     pub const MINUTE: Self = Self { milliseconds: 60_000 };
     /// The longest lease: 24 hours.
@@ -32,12 +32,12 @@ impl Lease {
     /// A lease of whole milliseconds; a fraction is dropped.
     ///
     /// # Errors
-    /// [`LeaseError`] under one millisecond or over [`MAX`](Self::MAX).
+    /// [`LeaseDurationError`] under one millisecond or over [`MAX`](Self::MAX).
     #[allow(clippy::cast_possible_truncation)] // bounded by MAX just before
-    pub const fn new(length: Duration) -> Result<Self, LeaseError> {
+    pub const fn new(length: Duration) -> Result<Self, LeaseDurationError> {
         match length.as_millis() {
-            0 => Err(LeaseError::Zero),
-            milliseconds if milliseconds > Self::MAX.milliseconds as u128 => Err(LeaseError::Long),
+            0 => Err(LeaseDurationError::Zero),
+            milliseconds if milliseconds > Self::MAX.milliseconds as u128 => Err(LeaseDurationError::Long),
             milliseconds => Ok(Self { milliseconds: milliseconds as u32 }),
         }
     }
@@ -56,15 +56,15 @@ mod tests {
     #[test]
     fn a_lease_is_some_milliseconds_and_at_most_a_day() {
         for (length, lease) in [
-            (Duration::ZERO, Err(LeaseError::Zero)),
-            (Duration::from_nanos(999_999), Err(LeaseError::Zero)),
+            (Duration::ZERO, Err(LeaseDurationError::Zero)),
+            (Duration::from_nanos(999_999), Err(LeaseDurationError::Zero)),
             (Duration::from_micros(1_999), Ok(Duration::from_millis(1))),
             (Duration::from_millis(300), Ok(Duration::from_millis(300))),
-            (Lease::MAX.length(), Ok(Duration::from_hours(24))),
-            (Lease::MAX.length() + Duration::from_millis(1), Err(LeaseError::Long)),
-            (Duration::MAX, Err(LeaseError::Long)),
+            (LeaseDuration::MAX.length(), Ok(Duration::from_hours(24))),
+            (LeaseDuration::MAX.length() + Duration::from_millis(1), Err(LeaseDurationError::Long)),
+            (Duration::MAX, Err(LeaseDurationError::Long)),
         ] {
-            assert_eq!(Lease::new(length).map(Lease::length), lease, "{length:?}");
+            assert_eq!(LeaseDuration::new(length).map(LeaseDuration::length), lease, "{length:?}");
         }
     }
 }

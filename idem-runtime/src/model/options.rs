@@ -44,7 +44,7 @@ pub enum Mismatch {
 
 /// What a request is compared by. `fingerprint = bytes | json | path::to::function`.
 #[derive(Clone, Copy, Debug, Default)]
-pub enum Fingerprint {
+pub enum FingerprintRule {
     /// Method, path, query and body, byte for byte.
     #[default]
     Bytes,
@@ -67,7 +67,7 @@ pub enum InProgress {
 }
 
 impl InProgress {
-    pub(crate) const LONGEST_WAIT: Duration = Duration::from_hours(1);
+    pub(crate) const MAX_WAIT: Duration = Duration::from_hours(1);
 }
 
 /// What becomes of a 5xx or a panic. `on_server_error = store | release | reconcile`.
@@ -131,11 +131,11 @@ pub enum SetCookie {
     Drop,
 }
 
-/// What an event that was handled before is answered with. `replay = status | whole`.
+/// What an event that was handled before is answered with. `replay = status | full`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replay {
     /// The status alone: a sender of events reads nothing else.
     Status,
     /// The stored answer, headers and body.
-    Whole,
+    Full,
 }

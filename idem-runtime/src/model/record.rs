@@ -31,7 +31,7 @@ pub(crate) enum Unreadable {
     #[error("the record has format {0}, this version reads {FORMAT}")]
     Format(i16),
     #[error("the record's fingerprint was made by a rule that this handler does not have")]
-    Fingerprint,
+    FingerprintRule,
     #[error("the record's status {0} is none")]
     Status(i16),
     #[error("the record's headers do not decode")]

@@ -8,7 +8,7 @@ use http::Method;
 use super::declared::bit;
 use crate::model::{
     handler_options::Policy,
-    options::{Fingerprint, InProgress, KeyFormat, KeyPresence, Methods, Mismatch},
+    options::{FingerprintRule, InProgress, KeyFormat, KeyPresence, Methods, Mismatch},
     retention::Retention,
 };
 
@@ -41,9 +41,9 @@ impl Choices {
             _ => {}
         }
         match four(bit::FINGERPRINT) {
-            1 => policy.fingerprint = Fingerprint::Bytes,
-            2 => policy.fingerprint = Fingerprint::Json,
-            3 => policy.fingerprint = Fingerprint::Declared(super::declared::declared),
+            1 => policy.fingerprint = FingerprintRule::Bytes,
+            2 => policy.fingerprint = FingerprintRule::Json,
+            3 => policy.fingerprint = FingerprintRule::Declared(super::declared::declared),
             _ => {}
         }
         match four(bit::METHODS) {
@@ -78,15 +78,15 @@ const fn low(number: u128) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::handler_options::{Handler, ScopeRule};
+    use crate::model::handler_options::{HandlerOptions, ScopeRule};
 
-    fn read(handler: Handler) -> Choices {
+    fn read(handler: HandlerOptions) -> Choices {
         Choices::read(handler.choices(), Policy::default())
     }
 
     #[test]
     fn what_an_attribute_does_not_say_is_the_applications() {
-        let handler = Handler::new("pay", ScopeRule::Account);
+        let handler = HandlerOptions::new("pay", ScopeRule::Account);
         assert_eq!(handler.choices(), 0);
         let application = Policy { key: KeyPresence::Optional, mismatch: Mismatch::BadRequest, ..Policy::default() };
         let choices = Choices::read(0, application);
@@ -96,28 +96,36 @@ mod tests {
 
     #[test]
     fn every_choice_is_read_as_it_was_written() {
-        let of = |set: fn(Handler) -> Handler| read(set(Handler::new("pay", ScopeRule::AccountAndEndpoint)));
+        let of = |set: fn(HandlerOptions) -> HandlerOptions| {
+            read(set(HandlerOptions::new("pay", ScopeRule::AccountAndEndpoint)))
+        };
         for key in [KeyPresence::Required, KeyPresence::Optional] {
-            assert_eq!(read(Handler::new("pay", ScopeRule::Account).key(key)).policy.key, key);
+            assert_eq!(read(HandlerOptions::new("pay", ScopeRule::Account).key(key)).policy.key, key);
         }
         for format in [KeyFormat::Any, KeyFormat::Quoted, KeyFormat::Uuid, KeyFormat::Ulid] {
-            assert_eq!(read(Handler::new("pay", ScopeRule::Account).key_format(format)).policy.key_format, format);
+            assert_eq!(
+                read(HandlerOptions::new("pay", ScopeRule::Account).key_format(format)).policy.key_format,
+                format
+            );
         }
         for mismatch in [Mismatch::Unprocessable, Mismatch::BadRequest] {
-            assert_eq!(read(Handler::new("pay", ScopeRule::Account).mismatch(mismatch)).policy.mismatch, mismatch);
+            assert_eq!(
+                read(HandlerOptions::new("pay", ScopeRule::Account).mismatch(mismatch)).policy.mismatch,
+                mismatch
+            );
         }
         for methods in [Methods::PostAndPatch, Methods::Post, Methods::Patch] {
-            assert_eq!(read(Handler::new("pay", ScopeRule::Account).methods(methods)).policy.methods, methods);
+            assert_eq!(read(HandlerOptions::new("pay", ScopeRule::Account).methods(methods)).policy.methods, methods);
         }
-        for wait in [InProgress::Reject, InProgress::Wait(Duration::ZERO), InProgress::Wait(InProgress::LONGEST_WAIT)] {
-            assert_eq!(read(Handler::new("pay", ScopeRule::Account).in_progress(wait)).policy.in_progress, wait);
+        for wait in [InProgress::Reject, InProgress::Wait(Duration::ZERO), InProgress::Wait(InProgress::MAX_WAIT)] {
+            assert_eq!(read(HandlerOptions::new("pay", ScopeRule::Account).in_progress(wait)).policy.in_progress, wait);
         }
-        assert!(matches!(of(|pay| pay.fingerprint(Fingerprint::Bytes)).policy.fingerprint, Fingerprint::Bytes));
-        assert!(matches!(of(|pay| pay.fingerprint(Fingerprint::Json)).policy.fingerprint, Fingerprint::Json));
-        let function = of(|pay| pay.fingerprint(Fingerprint::Declared(super::super::declared::declared)));
-        assert!(matches!(function.policy.fingerprint, Fingerprint::Declared(_)));
+        assert!(matches!(of(|pay| pay.fingerprint(FingerprintRule::Bytes)).policy.fingerprint, FingerprintRule::Bytes));
+        assert!(matches!(of(|pay| pay.fingerprint(FingerprintRule::Json)).policy.fingerprint, FingerprintRule::Json));
+        let function = of(|pay| pay.fingerprint(FingerprintRule::Declared(super::super::declared::declared)));
+        assert!(matches!(function.policy.fingerprint, FingerprintRule::Declared(_)));
         assert_eq!(of(|pay| pay.retention(Retention::MAX.seconds)).policy.retention, Retention::MAX);
         assert!(of(|pay| pay).by_endpoint);
-        assert!(read(Handler::of_events("event")).of_events);
+        assert!(read(HandlerOptions::of_events("event")).of_events);
     }
 }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use http::request::Parts;
 
 use crate::model::{
-    handler_options::{Handler, ScopeRule},
-    options::{Fingerprint, InProgress, KeyFormat, KeyPresence, Methods, Mismatch},
+    handler_options::{HandlerOptions, ScopeRule},
+    options::{FingerprintRule, InProgress, KeyFormat, KeyPresence, Methods, Mismatch},
 };
 
 /// What the clients of a handler see of its attribute, and `R`, what it returns.
@@ -36,7 +36,7 @@ pub(super) mod bit {
     pub(crate) const RETENTION: u32 = 64;
 }
 
-impl Handler {
+impl HandlerOptions {
     /// Its choices as a number.
     #[must_use]
     pub const fn choices(&self) -> u128 {
@@ -59,9 +59,9 @@ impl Handler {
         };
         let fingerprint = match self.fingerprint {
             None => 0,
-            Some(Fingerprint::Bytes) => 1,
-            Some(Fingerprint::Json) => 2,
-            Some(Fingerprint::Declared(_)) => 3,
+            Some(FingerprintRule::Bytes) => 1,
+            Some(FingerprintRule::Json) => 2,
+            Some(FingerprintRule::Declared(_)) => 3,
         };
         let methods = match self.methods {
             None => 0,

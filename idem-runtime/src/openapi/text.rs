@@ -9,7 +9,7 @@ use super::choices::Choices;
 use crate::{
     app::problem::{Code, Problem},
     model::{
-        options::{Fingerprint, InProgress, KeyFormat, KeyPresence, Mismatch},
+        options::{FingerprintRule, InProgress, KeyFormat, KeyPresence, Mismatch},
         retention::Retention,
     },
 };
@@ -108,13 +108,13 @@ fn explained(choices: &Choices) -> String {
     )
 }
 
-fn same(fingerprint: Fingerprint) -> &'static str {
+fn same(fingerprint: FingerprintRule) -> &'static str {
     match fingerprint {
-        Fingerprint::Bytes => "its method, path, query and body, byte for byte",
-        Fingerprint::Json => {
+        FingerprintRule::Bytes => "its method, path, query and body, byte for byte",
+        FingerprintRule::Json => {
             "its method, path, query and body, where white space and the order of members of a JSON body do not count"
         }
-        Fingerprint::Declared(_) => "its method, path, and what of its content this operation goes by",
+        FingerprintRule::Declared(_) => "its method, path, and what of its content this operation goes by",
     }
 }
 
@@ -130,7 +130,7 @@ fn answers(choices: &Choices, problems: bool) -> Vec<Answer> {
     };
     let reuse = [Code::KeyReuse];
     // All deliveries of one event are the same to idem, unless the handler says what to compare.
-    let reusable = !choices.of_events || matches!(policy.fingerprint, Fingerprint::Bytes | Fingerprint::Json);
+    let reusable = !choices.of_events || matches!(policy.fingerprint, FingerprintRule::Bytes | FingerprintRule::Json);
     let mut answers = Vec::new();
     let mut unprocessable = None;
     if reusable {

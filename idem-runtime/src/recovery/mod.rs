@@ -3,12 +3,14 @@
 
 pub(crate) mod reconcile;
 pub(crate) mod resolve;
+mod stalled;
 mod sweep;
 mod telemetry;
 
 pub use crate::model::stored_request::StoredRequest;
-pub use reconcile::{BoxError, Dead, Reconciler, Verdict};
-pub use resolve::{ResolveError, Stalled};
+pub use reconcile::{BoxError, Reconciler, Verdict};
+pub use resolve::ResolveError;
+pub use stalled::StalledAttempt;
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -21,7 +23,7 @@ use crate::{
 };
 
 /// The longest pause: what every database can add to a time.
-const LONGEST_PAUSE: Duration = Duration::from_hours(365 * 24);
+const MAX_PAUSE: Duration = Duration::from_hours(365 * 24);
 
 impl<Db: Backend> Idempotency<Db> {
     /// Starts with no reconciler; see [`Recovery`].
@@ -31,8 +33,8 @@ impl<Db: Backend> Idempotency<Db> {
             reconcilers: BTreeMap::new(),
             first_pause: Duration::from_secs(10),
             longest_pause: Duration::from_mins(10),
-            most_asks: 20,
-            limit: Duration::from_secs(30),
+            max_tries: 20,
+            reconcile_timeout: Duration::from_secs(30),
             max_response: self.app.policy.max_response,
         }
     }
@@ -46,7 +48,7 @@ impl<Db: Backend> Idempotency<Db> {
 /// # #[cfg(not(feature = "postgres"))] type Db = sqlx::Sqlite;
 /// # struct AskNetwork;
 /// # impl Reconciler<Db> for AskNetwork {
-/// #     async fn reconcile(&self, _: &Dead, _: &mut Attempt<Db>) -> Result<Verdict, BoxError> { Ok(Verdict::Unknown) }
+/// #     async fn reconcile(&self, _: &StalledAttempt, _: &mut Attempt<Db>) -> Result<Verdict, BoxError> { Ok(Verdict::Unknown) }
 /// # }
 /// # async fn serve(idempotency: Idempotency<Db>) {
 /// use std::time::Duration;
@@ -63,8 +65,8 @@ pub struct Recovery<Db: Backend> {
     pub(crate) reconcilers: BTreeMap<String, Arc<dyn AnyReconciler<Db>>>,
     pub(crate) first_pause: Duration,
     pub(crate) longest_pause: Duration,
-    pub(crate) most_asks: u32,
-    pub(crate) limit: Duration,
+    pub(crate) max_tries: u32,
+    pub(crate) reconcile_timeout: Duration,
     pub(crate) max_response: usize,
 }
 
@@ -75,21 +77,21 @@ pub struct SweepReport {
     /// Decided: it had happened.
     pub completed: u64,
     /// Decided: it had not, and the key is free.
-    pub freed: u64,
+    pub released: u64,
     /// The reconciler could not tell yet; it is asked again later.
     pub unknown: u64,
     /// The reconciler failed, panicked or did not answer in time, or its verdict could not be written or came too late; it is
     /// asked again later.
     pub failed: u64,
-    /// Dead, but of an operation without a reconciler here: not touched.
-    pub unattended: u64,
-    /// Dead, but asked about too often: not touched.
-    pub exhausted: u64,
+    /// StalledAttempt, but of an operation without a reconciler here: not touched.
+    pub no_reconciler: u64,
+    /// StalledAttempt, but asked about too often: not touched.
+    pub gave_up: u64,
 }
 
 impl<Db: Backend> Recovery<Db> {
     /// Has the dead attempts of this operation decided by this reconciler. A second one for an operation replaces the first.
-    pub fn on(mut self, operation: impl Into<String>, reconciler: impl Reconciler<Db>) -> Self {
+    pub fn reconciler(mut self, operation: impl Into<String>, reconciler: impl Reconciler<Db>) -> Self {
         self.reconcilers.insert(operation.into(), Arc::new(reconciler));
         self
     }
@@ -97,20 +99,20 @@ impl<Db: Backend> Recovery<Db> {
     /// How long a record waits until its reconciler is asked again: `first`, doubled each time up to `longest`.
     /// Default: 10 seconds, up to 10 minutes. No pause is longer than a year.
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
-        (self.first_pause, self.longest_pause) = (first, longest.min(LONGEST_PAUSE));
+        (self.first_pause, self.longest_pause) = (first, longest.min(MAX_PAUSE));
         self
     }
 
     /// How often a reconciler is asked about one record, before that is left to a person. Default: 20.
-    pub fn most_asks(mut self, most: u32) -> Self {
+    pub fn max_tries(mut self, most: u32) -> Self {
         // What the databases count to.
-        self.most_asks = most.min(i32::MAX.unsigned_abs());
+        self.max_tries = most.min(i32::MAX.unsigned_abs());
         self
     }
 
     /// How long a reconciler may take for one record. Default: 30 seconds.
-    pub fn limit(mut self, limit: Duration) -> Self {
-        self.limit = limit;
+    pub fn reconcile_timeout(mut self, timeout: Duration) -> Self {
+        self.reconcile_timeout = timeout;
         self
     }
 
@@ -158,8 +160,8 @@ impl<Db: Backend> Clone for Recovery<Db> {
             reconcilers: self.reconcilers.clone(),
             first_pause: self.first_pause,
             longest_pause: self.longest_pause,
-            most_asks: self.most_asks,
-            limit: self.limit,
+            max_tries: self.max_tries,
+            reconcile_timeout: self.reconcile_timeout,
             max_response: self.max_response,
         }
     }

@@ -1,19 +1,13 @@
 //! How a dead attempt is decided: what a reconciler is told, and the verdicts it can give.
 //! An attempt is dead when its lease has run out; it is never run again, so somebody has to ask what it did elsewhere.
 
-use std::{
-    future::Future,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::future::Future;
 
 use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 
-use crate::{
-    backend::{Backend, Listed, Taken},
-    engine::attempt::Attempt,
-    model::{record_id::RecordId, stored_request::StoredRequest},
-};
+use super::StalledAttempt;
+use crate::{backend::Backend, engine::attempt::Attempt};
 
 /// Any error of a reconciler. Its text is kept with the record, so it should hold no secret.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -34,10 +28,10 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// }
 ///
 /// impl Reconciler<Db> for AskNetwork {
-///     async fn reconcile(&self, dead: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
+///     async fn reconcile(&self, stalled: &StalledAttempt, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
 ///         match self.network.by_key(attempt.key("charge").to_string()).await? {
 ///             // A call of the dead attempt may still be under way: "none" counts only when said twice, a pause apart.
-///             None if dead.asked() == 0 => Ok(Verdict::Unknown),
+///             None if stalled.tries() == 0 => Ok(Verdict::Unknown),
 ///             None => Ok(Verdict::NeverExecuted),
 ///             Some(charge) => {
 ///                 let insert = sqlx::query("INSERT INTO charges (id) VALUES ($1)").bind(&charge.id);
@@ -56,7 +50,7 @@ pub trait Reconciler<Db: Backend>: Send + Sync + 'static {
     /// What kept it from finding out: it is asked again later, as after [`Verdict::Unknown`].
     fn reconcile(
         &self,
-        dead: &Dead,
+        stalled: &StalledAttempt,
         attempt: &mut Attempt<Db>,
     ) -> impl Future<Output = Result<Verdict, BoxError>> + Send;
 }
@@ -90,71 +84,21 @@ impl Verdict {
     }
 }
 
-/// A dead attempt, as a reconciler is told of it.
-#[derive(Debug)]
-pub struct Dead {
-    listed: Listed,
-    request: Option<StoredRequest>,
-}
-
-impl Dead {
-    pub(crate) fn of(Taken { listed, request }: Taken) -> Self {
-        let decoded = request.as_deref().and_then(StoredRequest::decode);
-        if request.is_some() && decoded.is_none() {
-            tracing::error!(record = %listed.id, "a stored request cannot be read");
-        }
-        Self { listed, request: decoded }
-    }
-
-    /// Which record it is, for logs and for [`Idempotency::resolve`](crate::Idempotency::resolve).
-    #[must_use]
-    pub fn id(&self) -> RecordId {
-        self.listed.id
-    }
-
-    /// The stored name of the effect.
-    #[must_use]
-    pub fn operation(&self) -> &str {
-        &self.listed.operation
-    }
-
-    /// When the attempt began, by the database's clock.
-    #[must_use]
-    pub fn began(&self) -> SystemTime {
-        began(&self.listed)
-    }
-
-    /// How often a reconciler was asked about it before.
-    #[must_use]
-    pub fn asked(&self) -> u32 {
-        self.listed.asked
-    }
-
-    /// Why the reconciler that was asked last could not tell.
-    #[must_use]
-    pub fn last_error(&self) -> Option<&str> {
-        self.listed.last_error.as_deref()
-    }
-
-    /// The request, if the handler has `store_request`.
-    #[must_use]
-    pub fn request(&self) -> Option<&StoredRequest> {
-        self.request.as_ref()
-    }
-}
-
-/// When a listed attempt began.
-pub(crate) fn began(listed: &Listed) -> SystemTime {
-    UNIX_EPOCH + Duration::from_millis(u64::try_from(listed.began).unwrap_or(0))
-}
-
 /// A reconciler whose type is forgotten, so that a recovery holds several.
 pub(crate) trait AnyReconciler<Db: Backend>: Send + Sync {
-    fn ask<'a>(&'a self, dead: &'a Dead, attempt: &'a mut Attempt<Db>) -> BoxFuture<'a, Result<Verdict, BoxError>>;
+    fn ask<'a>(
+        &'a self,
+        stalled: &'a StalledAttempt,
+        attempt: &'a mut Attempt<Db>,
+    ) -> BoxFuture<'a, Result<Verdict, BoxError>>;
 }
 
 impl<Db: Backend, R: Reconciler<Db>> AnyReconciler<Db> for R {
-    fn ask<'a>(&'a self, dead: &'a Dead, attempt: &'a mut Attempt<Db>) -> BoxFuture<'a, Result<Verdict, BoxError>> {
-        Box::pin(self.reconcile(dead, attempt))
+    fn ask<'a>(
+        &'a self,
+        stalled: &'a StalledAttempt,
+        attempt: &'a mut Attempt<Db>,
+    ) -> BoxFuture<'a, Result<Verdict, BoxError>> {
+        Box::pin(self.reconcile(stalled, attempt))
     }
 }

@@ -1,35 +1,17 @@
 //! What a person can do about dead attempts: list them, and decide one by hand.
 //! Each decision leaves in the log who made it, and what it was.
 
-use std::time::SystemTime;
-
 use crate::{
     app::{Idempotency, problem::Code},
-    backend::{AttemptId, Backend, Holder, Listed, Take, error::Error},
+    backend::{AttemptId, Backend, Holder, Take, error::Error},
     engine::{self, Writes, unbroken},
     http::effects::{storable, writes},
-    model::{lease_duration::Lease, record::Record, record_id::RecordId},
-    recovery::reconcile::{Verdict, began},
+    model::{lease_duration::LeaseDuration, record::Record, record_id::RecordId},
+    recovery::{StalledAttempt, reconcile::Verdict},
 };
 
 /// How many are listed at most.
-const MOST: i64 = 1000;
-
-/// A dead attempt whose record is not decided.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Stalled {
-    /// Which record it is.
-    pub id: RecordId,
-    /// The stored name of the effect.
-    pub operation: String,
-    /// When the attempt began, by the database's clock.
-    pub began: SystemTime,
-    /// How often a reconciler was asked about it.
-    pub asked: u32,
-    /// Why the reconciler that was asked last could not tell.
-    pub last_error: Option<String>,
-}
+const MAX_LISTED: i64 = 1000;
 
 /// A verdict, ready to be written.
 enum Decision {
@@ -63,9 +45,9 @@ impl<Db: Backend> Idempotency<Db> {
     ///
     /// # Errors
     /// [`Error::Database`].
-    pub async fn stalled(&self) -> Result<Vec<Stalled>, Error> {
-        let listed = self.app.engine.store.on_pool(async move |pool| Db::stalled(&pool, MOST).await).await?;
-        Ok(listed.into_iter().map(Stalled::of).collect())
+    pub async fn stalled(&self) -> Result<Vec<StalledAttempt>, Error> {
+        let listed = self.app.engine.store.on_pool(async move |pool| Db::stalled(&pool, MAX_LISTED).await).await?;
+        Ok(listed.into_iter().map(StalledAttempt::of).collect())
     }
 
     /// Decides a dead attempt's record by hand, and logs who did (`by`) and what was decided.
@@ -93,10 +75,10 @@ impl<Db: Backend> Idempotency<Db> {
         let (store, by) = (store.clone(), by.to_owned());
         // Whoever is told of it may have gone: what is decided is in the log all the same.
         unbroken(async move {
-            let length = store.patience.saturating_mul(2).min(Lease::MAX.length());
+            let length = store.timeout.saturating_mul(2).min(LeaseDuration::MAX.length());
             let taking = store.on_pool(async move |pool| Db::take(&pool, Take::One(&id), attempt, length).await);
             let taken = taking.await.map_err(Error::Database)?;
-            let operation = taken.ok_or(ResolveError::NotStalled)?.listed.operation;
+            let operation = taken.ok_or(ResolveError::NotStalled)?.operation;
             let lease = engine::Lease::taken(store, Holder { id, attempt });
             let ended = match decision {
                 Decision::Complete(writes, record) => lease.complete(None, writes, record).await,
@@ -104,17 +86,9 @@ impl<Db: Backend> Idempotency<Db> {
                 Decision::AskAgain => lease.ask_again().await,
             };
             let outcome = if ended.is_ok() { "written" } else { "not written" };
-            tracing::info!(record = %id, operation, by, verdict = said, outcome, "resolved by hand");
+            tracing::info!(record = %id, operation, by, verdict = said, outcome, "resolved manually");
             ended.map_err(|_| ResolveError::NotWritten)
         })
         .await
-    }
-}
-
-impl Stalled {
-    fn of(listed: Listed) -> Self {
-        let began = began(&listed);
-        let Listed { id, operation, asked, last_error, began: _ } = listed;
-        Self { id, operation, began, asked, last_error }
     }
 }

@@ -1,4 +1,4 @@
-//! One sweep of a recovery: takes dead attempts one by one, has each asked about, and writes the verdict.
+//! One sweep of a recovery: takes stalled attempts one by one, has each asked about, and writes the verdict.
 //! Every record is taken by one node with a lease of its own, so that a node that dies harms none.
 
 use std::{
@@ -12,15 +12,12 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    backend::{AttemptId, Backend, Holder, Survey, Take, Taken, error::Error},
+    backend::{AttemptId, Backend, Holder, StalledRow, Survey, Take, error::Error},
     engine::{Lease, Panicked, Store, Unsettled, attempt::Attempt, caught},
     http::effects::{storable, writes},
     model::{handler_options::Policy, lease_duration},
     recovery::telemetry::{reconciled, surveyed},
-    recovery::{
-        Recovery, SweepReport,
-        reconcile::{Dead, Verdict},
-    },
+    recovery::{Recovery, StalledAttempt, SweepReport, reconcile::Verdict},
 };
 
 /// How many reconcilers are asked at once: one that hangs keeps the others from nothing. (On SQLite, if it hangs with its
@@ -28,23 +25,23 @@ use crate::{
 const AT_ONCE: usize = 8;
 
 /// The part of an error's text that is kept.
-const LONGEST_ERROR: usize = 500;
+const MAX_ERROR_CHARS: usize = 500;
 
 /// How many of an error's sources are kept.
-const MOST_SOURCES: usize = 20;
+const MAX_SOURCES: usize = 20;
 
 impl<Db: Backend> Recovery<Db> {
     pub(crate) async fn sweep_until(&self, stopped: &CancellationToken) -> Result<SweepReport, Error> {
         let began = Instant::now();
-        let (operations, most_asks): (Vec<_>, _) = (self.reconcilers.keys().cloned().collect(), self.most_asks);
+        let (operations, max_tries): (Vec<_>, _) = (self.reconcilers.keys().cloned().collect(), self.max_tries);
         let surveying = self.store().on_pool(async move |pool| {
             let operations: Vec<_> = operations.iter().map(String::as_str).collect();
-            Db::survey(&pool, &operations, most_asks).await
+            Db::survey(&pool, &operations, max_tries).await
         });
         let survey = surveying.await?;
         surveyed(survey);
-        let Survey { due, unattended, exhausted } = survey;
-        let swept = Arc::new(Mutex::new(SweepReport { unattended, exhausted, ..SweepReport::default() }));
+        let Survey { due, no_reconciler, gave_up } = survey;
+        let swept = Arc::new(Mutex::new(SweepReport { no_reconciler, gave_up, ..SweepReport::default() }));
         // Tasks of their own: a sweep that is dropped breaks off no statement, and `drain` waits for them.
         let workers = (0..AT_ONCE).zip(0..due).map(|(first, _)| {
             let (recovery, stopped, swept) = (self.clone(), stopped.clone(), Arc::clone(&swept));
@@ -72,57 +69,57 @@ impl<Db: Backend> Recovery<Db> {
     }
 
     /// Asks about one record, and ends it as told.
-    async fn decide(&self, taken: Taken, attempt: AttemptId) -> Told {
-        let dead = Dead::of(taken);
-        let id = dead.id();
+    async fn decide(&self, taken: StalledRow, attempt: AttemptId) -> SweepOutcome {
+        let stalled = StalledAttempt::of(taken);
+        let id = stalled.id();
         let holder = Holder { id, attempt };
         let isolation = self.idempotency.app.policy.isolation;
         let lease = Lease::taken(self.store().clone(), holder);
         let mut attempt =
-            Attempt::new(self.store().clone(), id, dead.operation().to_owned().into(), isolation, Some(lease));
-        let verdict = self.ask(&dead, &mut attempt).await;
-        let (Some(lease), transaction) = attempt.into_parts() else { return Told::Failed };
-        let pause = self.pause(dead.asked());
+            Attempt::new(self.store().clone(), id, stalled.operation().to_owned().into(), isolation, Some(lease));
+        let verdict = self.ask(&stalled, &mut attempt).await;
+        let (Some(lease), transaction) = attempt.into_parts() else { return SweepOutcome::Failed };
+        let pause = self.pause(stalled.tries());
         let (said, ended) = match verdict {
-            Ok(Verdict::NeverExecuted) => (Told::Freed, lease.free(transaction).await),
-            Ok(Verdict::Unknown) => (Told::Unknown, lease.postpone(transaction, pause, None).await),
+            Ok(Verdict::NeverExecuted) => (SweepOutcome::Released, lease.free(transaction).await),
+            Ok(Verdict::Unknown) => (SweepOutcome::Unknown, lease.postpone(transaction, pause, None).await),
             Ok(Verdict::Completed(response)) => {
                 let writes = writes(&response);
                 let policy = Policy { max_response: self.max_response, ..self.idempotency.app.policy };
                 match storable(response, Vec::new(), policy).await {
-                    Ok((record, _)) => (Told::Completed, lease.complete(transaction, writes, record).await),
+                    Ok((record, _)) => (SweepOutcome::Completed, lease.complete(transaction, writes, record).await),
                     Err(code) => {
                         let error = format!("the response of the verdict cannot be stored: {}", code.as_str());
-                        (Told::Failed, lease.postpone(transaction, pause, Some(error)).await)
+                        (SweepOutcome::Failed, lease.postpone(transaction, pause, Some(error)).await)
                     }
                 }
             }
-            Err(error) => (Told::Failed, lease.postpone(transaction, pause, Some(error)).await),
+            Err(error) => (SweepOutcome::Failed, lease.postpone(transaction, pause, Some(error)).await),
         };
         let told = match ended {
             Ok(()) => said,
             Err(unsettled) => {
                 self.not_written(holder, pause, unsettled).await;
-                Told::Failed
+                SweepOutcome::Failed
             }
         };
-        reconciled(&dead, told.as_str());
+        reconciled(&stalled, told.as_str());
         told
     }
 
-    async fn ask(&self, dead: &Dead, attempt: &mut Attempt<Db>) -> Result<Verdict, String> {
-        let Some(reconciler) = self.reconcilers.get(dead.operation()) else { return Ok(Verdict::Unknown) };
+    async fn ask(&self, stalled: &StalledAttempt, attempt: &mut Attempt<Db>) -> Result<Verdict, String> {
+        let Some(reconciler) = self.reconcilers.get(stalled.operation()) else { return Ok(Verdict::Unknown) };
         // An error's text is the reconciler's own code too, and may panic.
-        let asking = caught(async { reconciler.ask(dead, attempt).await.map_err(|error| shown(&*error)) });
-        let failed = match timeout(self.limit, asking).await {
+        let asking = caught(async { reconciler.ask(stalled, attempt).await.map_err(|error| shown(&*error)) });
+        let failed = match timeout(self.reconcile_timeout, asking).await {
             Ok(Ok(Ok(verdict))) => return Ok(verdict),
             Ok(Ok(Err(error))) => error,
             Ok(Err(Panicked)) => "the reconciler panicked".to_owned(),
-            Err(_) => format!("the reconciler did not answer in {:?}", self.limit),
+            Err(_) => format!("the reconciler did not answer in {:?}", self.reconcile_timeout),
         };
         tracing::error!(
-            record = %dead.id(),
-            operation = dead.operation(),
+            record = %stalled.id(),
+            operation = stalled.operation(),
             error = failed,
             "a reconciler failed"
         );
@@ -130,8 +127,8 @@ impl<Db: Backend> Recovery<Db> {
     }
 
     /// A verdict that could not be written is asked for again, but not at once.
-    async fn not_written(&self, holder: Holder, pause: Duration, why: Unsettled) {
-        let error = format!("the verdict could not be written: {why:?}");
+    async fn not_written(&self, holder: Holder, pause: Duration, unsettled: Unsettled) {
+        let error = format!("the verdict could not be written: {:?}", unsettled.reason);
         let postponed = self
             .store()
             .step(async move |mut connection| Db::postpone(&mut connection, &holder, pause, Some(&error), None).await)
@@ -144,25 +141,25 @@ impl<Db: Backend> Recovery<Db> {
 
 /// What came of one record.
 #[derive(Clone, Copy, Debug)]
-enum Told {
+enum SweepOutcome {
     Completed,
-    Freed,
+    Released,
     Unknown,
     Failed,
 }
 
-impl Told {
+impl SweepOutcome {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
-            Self::Freed => "freed",
+            SweepOutcome::Released => "released",
             Self::Unknown => "unknown",
             Self::Failed => "failed",
         }
     }
 }
 
-/// One of those who take dead attempts, one by one, until none is due.
+/// One of those who take stalled attempts, one by one, until none is due.
 struct Worker<Db: Backend> {
     recovery: Recovery<Db>,
     /// At which operation it begins: not all at the same, or one whose reconciler hangs would keep the others from theirs.
@@ -184,27 +181,30 @@ impl<Db: Backend> Worker<Db> {
             let told = self.recovery.decide(taken, attempt).await;
             let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
             let count = match told {
-                Told::Completed => &mut swept.completed,
-                Told::Freed => &mut swept.freed,
-                Told::Unknown => &mut swept.unknown,
-                Told::Failed => &mut swept.failed,
+                SweepOutcome::Completed => &mut swept.completed,
+                SweepOutcome::Released => &mut swept.released,
+                SweepOutcome::Unknown => &mut swept.unknown,
+                SweepOutcome::Failed => &mut swept.failed,
             };
             *count += 1;
         }
         Ok(())
     }
 
-    async fn take(&self, operation: &str) -> Result<Option<(Taken, AttemptId)>, Error> {
+    async fn take(&self, operation: &str) -> Result<Option<(StalledRow, AttemptId)>, Error> {
         if self.stopped.is_cancelled() {
             return Ok(None);
         }
         let attempt = AttemptId::random().map_err(|error| sqlx::Error::Io(error.into()))?;
-        let (operation, since, most_asks) = (operation.to_owned(), self.began.elapsed(), self.recovery.most_asks);
+        let (operation, since, max_tries) = (operation.to_owned(), self.began.elapsed(), self.recovery.max_tries);
         // Time to ask, and to write the verdict.
-        let length =
-            self.recovery.limit.saturating_add(self.recovery.store().patience).min(lease_duration::Lease::MAX.length());
+        let length = self
+            .recovery
+            .reconcile_timeout
+            .saturating_add(self.recovery.store().timeout)
+            .min(lease_duration::LeaseDuration::MAX.length());
         let taking = self.recovery.store().on_pool(async move |pool| {
-            let take = Take::Due { operation: &operation, since, most_asks };
+            let take = Take::Due { operation: &operation, since, max_tries };
             Db::take(&pool, take, attempt, length).await
         });
         Ok(taking.await?.map(|taken| (taken, attempt)))
@@ -213,7 +213,7 @@ impl<Db: Backend> Worker<Db> {
 
 /// An error's text with that of its sources, as far as it is kept.
 fn shown(error: &dyn std::error::Error) -> String {
-    let sources = std::iter::successors(Some(error), |error| error.source()).take(MOST_SOURCES);
+    let sources = std::iter::successors(Some(error), |error| error.source()).take(MAX_SOURCES);
     let text = sources.map(ToString::to_string).collect::<Vec<_>>().join(": ");
-    text.chars().filter(|character| *character != '\0').take(LONGEST_ERROR).collect()
+    text.chars().filter(|character| *character != '\0').take(MAX_ERROR_CHARS).collect()
 }

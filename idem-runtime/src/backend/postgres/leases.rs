@@ -8,7 +8,7 @@ use sqlx::{Connection, PgConnection, PgPool, Postgres, Row, postgres::PgRow};
 use super::{Locks, code, found};
 use crate::{
     backend::{
-        AttemptId, Holder, Leases, Listed, Look, Survey, Take, Taken, ToLease, Written,
+        AttemptId, ClaimOutcome, Holder, LeaseRequest, Leases, StalledRow, Survey, Take, Written,
         leases::{record_id, written},
     },
     model::record::Record,
@@ -80,24 +80,24 @@ const TAKE_DUE: &str = "\
                   WHERE attempt IS NOT NULL AND operation = $3 \
                     AND lease_until <= statement_timestamp() - make_interval(secs => $4) AND coalesce(asked, 0) < $5 \
                   ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED) \
-    RETURNING id, operation, (extract(epoch FROM created_at) * 1000)::bigint AS began, asked - 1 AS asked, \
+    RETURNING id, operation, (extract(epoch FROM created_at) * 1000)::bigint AS started_at, asked - 1 AS tries, \
               last_error, request";
 
 const TAKE_ONE: &str = "\
     UPDATE idem_records \
        SET attempt = $1, lease_until = clock_timestamp() + make_interval(secs => $2) \
      WHERE id = $3 AND attempt IS NOT NULL AND (lease_until <= clock_timestamp() OR asked > 0) \
-    RETURNING id, operation, (extract(epoch FROM created_at) * 1000)::bigint AS began, coalesce(asked, 0) AS asked, \
+    RETURNING id, operation, (extract(epoch FROM created_at) * 1000)::bigint AS started_at, coalesce(asked, 0) AS tries, \
               last_error, request";
 
 const SURVEY: &str = "\
     SELECT count(*) FILTER (WHERE operation = ANY ($1) AND coalesce(asked, 0) < $2) AS due, \
-           count(*) FILTER (WHERE operation = ANY ($1) AND coalesce(asked, 0) >= $2) AS exhausted, \
-           count(*) FILTER (WHERE operation <> ALL ($1)) AS unattended \
+           count(*) FILTER (WHERE operation = ANY ($1) AND coalesce(asked, 0) >= $2) AS gave_up, \
+           count(*) FILTER (WHERE operation <> ALL ($1)) AS no_reconciler \
       FROM idem_records WHERE attempt IS NOT NULL AND lease_until <= statement_timestamp()";
 
 const STALLED: &str = "\
-    SELECT id, operation, (extract(epoch FROM created_at) * 1000)::bigint AS began, coalesce(asked, 0) AS asked, \
+    SELECT id, operation, (extract(epoch FROM created_at) * 1000)::bigint AS started_at, coalesce(asked, 0) AS tries, \
            last_error \
       FROM idem_records \
      WHERE attempt IS NOT NULL AND (lease_until <= clock_timestamp() OR asked > 0) \
@@ -142,18 +142,18 @@ pub(super) fn mark(holder: &Holder) -> String {
 }
 
 impl Leases for Postgres {
-    async fn lease(connection: &mut PgConnection, wish: &ToLease) -> Result<Look<()>, sqlx::Error> {
-        let Locks { key, requests: [bytes, fingerprint] } = Locks::of(&wish.wanted);
+    async fn lease(connection: &mut PgConnection, lease: &LeaseRequest) -> Result<ClaimOutcome<()>, sqlx::Error> {
+        let Locks { key, requests: [bytes, fingerprint] } = Locks::of(&lease.claim);
         let leased = alone!(
             connection,
             sqlx::query(LEASE)
-                .bind(wish.wanted.id.as_bytes())
-                .bind(wish.attempt.as_bytes())
-                .bind(wish.wanted.operation)
-                .bind(wish.wanted.fingerprint.to_bytes())
-                .bind(wish.length.as_secs_f64())
-                .bind(i64::from(wish.wanted.retention.as_secs()))
-                .bind(wish.request.as_deref())
+                .bind(lease.claim.id.as_bytes())
+                .bind(lease.attempt.as_bytes())
+                .bind(lease.claim.operation)
+                .bind(lease.claim.fingerprint.to_bytes())
+                .bind(lease.length.as_secs_f64())
+                .bind(i64::from(lease.claim.retention.as_secs()))
+                .bind(lease.stored_request.as_deref())
                 .bind(bytes)
                 .bind(fingerprint)
                 .bind(key)
@@ -162,13 +162,13 @@ impl Leases for Postgres {
         );
         let row = match leased {
             // read_only_sql_transaction
-            Err(error) if code(&error).as_deref() == Some("25006") => return Ok(Look::ReadOnly),
+            Err(error) if code(&error).as_deref() == Some("25006") => return Ok(ClaimOutcome::ReadOnly),
             other => other?,
         };
         if row.try_get("leased")? {
-            return Ok(Look::Claimed(()));
+            return Ok(ClaimOutcome::Claimed(()));
         }
-        Ok(found(&row)?.unwrap_or(Look::Nothing))
+        Ok(found(&row)?.unwrap_or(ClaimOutcome::LookAgain))
     }
 
     async fn renew(connection: &mut PgConnection, holder: &Holder, length: Duration) -> Result<Written, sqlx::Error> {
@@ -219,7 +219,7 @@ impl Leases for Postgres {
         holder: &Holder,
         pause: Duration,
         error: Option<&str>,
-        asked: Option<u32>,
+        tries: Option<u32>,
     ) -> Result<Written, sqlx::Error> {
         let postponed = alone!(
             connection,
@@ -228,7 +228,7 @@ impl Leases for Postgres {
                 .bind(holder.attempt.as_bytes())
                 .bind(pause.as_secs_f64())
                 .bind(error)
-                .bind(asked.map(u32::cast_signed))
+                .bind(tries.map(u32::cast_signed))
                 .execute(&mut *connection)
                 .await
         );
@@ -240,14 +240,14 @@ impl Leases for Postgres {
         take: Take<'_>,
         attempt: AttemptId,
         length: Duration,
-    ) -> Result<Option<Taken>, sqlx::Error> {
+    ) -> Result<Option<StalledRow>, sqlx::Error> {
         let statement = match take {
-            Take::Due { operation, since, most_asks } => sqlx::query(TAKE_DUE)
+            Take::Due { operation, since, max_tries } => sqlx::query(TAKE_DUE)
                 .bind(attempt.as_bytes())
                 .bind(length.as_secs_f64())
                 .bind(operation)
                 .bind(since.as_secs_f64())
-                .bind(most_asks.cast_signed()),
+                .bind(max_tries.cast_signed()),
             Take::One(id) => {
                 sqlx::query(TAKE_ONE).bind(attempt.as_bytes()).bind(length.as_secs_f64()).bind(id.as_bytes())
             }
@@ -259,18 +259,18 @@ impl Leases for Postgres {
         row.as_ref().map(taken).transpose()
     }
 
-    async fn survey(pool: &PgPool, operations: &[&str], most_asks: u32) -> Result<Survey, sqlx::Error> {
+    async fn survey(pool: &PgPool, operations: &[&str], max_tries: u32) -> Result<Survey, sqlx::Error> {
         let mut connection = pool.acquire().await?;
         let surveyed = alone!(
             connection,
-            sqlx::query(SURVEY).bind(operations).bind(most_asks.cast_signed()).fetch_one(&mut *connection).await
+            sqlx::query(SURVEY).bind(operations).bind(max_tries.cast_signed()).fetch_one(&mut *connection).await
         );
         let row = surveyed?;
         let count = |column| row.try_get::<i64, _>(column).map(i64::cast_unsigned);
-        Ok(Survey { due: count("due")?, exhausted: count("exhausted")?, unattended: count("unattended")? })
+        Ok(Survey { due: count("due")?, gave_up: count("gave_up")?, no_reconciler: count("no_reconciler")? })
     }
 
-    async fn stalled(pool: &PgPool, most: i64) -> Result<Vec<Listed>, sqlx::Error> {
+    async fn stalled(pool: &PgPool, most: i64) -> Result<Vec<StalledRow>, sqlx::Error> {
         let mut connection = pool.acquire().await?;
         let rows = alone!(connection, sqlx::query(STALLED).bind(most).fetch_all(&mut *connection).await);
         rows?.iter().map(listed).collect()
@@ -295,16 +295,17 @@ async fn complete(
     Ok(completed.rows_affected())
 }
 
-fn taken(row: &PgRow) -> Result<Taken, sqlx::Error> {
-    Ok(Taken { listed: listed(row)?, request: row.try_get("request")? })
+fn taken(row: &PgRow) -> Result<StalledRow, sqlx::Error> {
+    Ok(StalledRow { request: row.try_get("request")?, ..listed(row)? })
 }
 
-fn listed(row: &PgRow) -> Result<Listed, sqlx::Error> {
-    Ok(Listed {
+fn listed(row: &PgRow) -> Result<StalledRow, sqlx::Error> {
+    Ok(StalledRow {
         id: record_id(row.try_get("id")?)?,
         operation: row.try_get("operation")?,
-        began: row.try_get("began")?,
-        asked: row.try_get::<i32, _>("asked")?.cast_unsigned(),
+        started_at: row.try_get("started_at")?,
+        tries: row.try_get::<i32, _>("tries")?.cast_unsigned(),
         last_error: row.try_get("last_error")?,
+        request: None,
     })
 }

@@ -11,11 +11,12 @@ use sqlx::{
 use tokio::time::sleep;
 
 use super::{
-    Backend, Fault, Held, Look, Opening, Twin, Wanted, Written, asks_for_another_run, expect_version, milliseconds,
+    Backend, ClaimOutcome, ClaimRequest, Conflict, Duplicate, Fault, InProgressRecord, Opening, ReadFirst, Written,
+    asks_for_another_run, expect_version, milliseconds,
 };
 use crate::{
     backend::error::Error,
-    model::{digest::Digest, fingerprint::Print, options::Isolation, record::Record},
+    model::{digest::Digest, fingerprint::Fingerprint, options::Isolation, record::Record},
 };
 
 mod leases;
@@ -39,7 +40,7 @@ const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(1768187245)";
 const MIGRATION_LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '1s'";
 
 /// How often it is tried, and the time in between, in which handlers run.
-const MOST_MIGRATIONS: u32 = 60;
+const MAX_MIGRATIONS: u32 = 60;
 const BETWEEN_MIGRATIONS: Duration = Duration::from_secs(1);
 
 /// A statement of its own after the locks: its snapshot is younger than they are, and cannot miss a record that was
@@ -119,36 +120,48 @@ pub struct Token(String);
 impl Backend for Postgres {
     type Token = Token;
 
+    const READ_FIRST: ReadFirst = ReadFirst::Never;
+
+    async fn read(
+        connection: &mut PgConnection,
+        request: &ClaimRequest,
+    ) -> Result<Option<ClaimOutcome<Token>>, sqlx::Error> {
+        let row = sqlx::query(LOOK).bind(request.id.as_bytes()).fetch_one(connection).await?;
+        found(&row)
+    }
+
     fn begin(isolation: Option<Isolation>, opening: Opening<'_>) -> SqlStr {
         let before = match opening {
-            Opening::Claim(wanted) => Locks::of(wanted).take(),
+            Opening::Claim(request) => Locks::of(request).take(),
             Opening::Complete(holder) => leases::mark(holder),
-            Opening::Nothing => String::new(),
+            Opening::WithoutKey => String::new(),
         };
         AssertSqlSafe(format!("{}{before}BEGIN; SAVEPOINT idem_claim", level(isolation))).into_sql_str()
     }
 
-    async fn claim(connection: &mut PgConnection, wanted: &Wanted) -> Result<Look<Token>, sqlx::Error> {
-        let row = sqlx::query(LOOK).bind(wanted.id.as_bytes()).fetch_one(&mut *connection).await?;
+    async fn claim(connection: &mut PgConnection, request: &ClaimRequest) -> Result<ClaimOutcome<Token>, sqlx::Error> {
+        let row = sqlx::query(LOOK).bind(request.id.as_bytes()).fetch_one(&mut *connection).await?;
         if let Some(found) = found(&row)? {
             return Ok(found);
         }
         if row.try_get("read_only")? {
-            return Ok(Look::ReadOnly);
+            return Ok(ClaimOutcome::ReadOnly);
         }
         if !row.try_get::<bool, _>("permitted")? {
-            return Ok(Look::NotPermitted);
+            return Ok(ClaimOutcome::NotPermitted);
         }
         let Some(token) = row.try_get("token")? else {
-            let Some(twin) = holder(connection, &Locks::of(wanted)).await? else { return Ok(Look::Nothing) };
+            let Some(duplicate) = holder(connection, &Locks::of(request)).await? else {
+                return Ok(ClaimOutcome::LookAgain);
+            };
             // Whoever holds the key now may be as late as we are, and only about to find what was recorded since our look.
-            let row = sqlx::query(LOOK).bind(wanted.id.as_bytes()).fetch_one(connection).await?;
-            return Ok(found(&row)?.unwrap_or(Look::Running(twin)));
+            let row = sqlx::query(LOOK).bind(request.id.as_bytes()).fetch_one(connection).await?;
+            return Ok(found(&row)?.unwrap_or(ClaimOutcome::Running(Conflict { duplicate, remaining: None })));
         };
         if row.try_get("strict")? {
-            sqlx::query(REACH_PAST_SNAPSHOT).bind(wanted.id.as_bytes()).execute(connection).await?;
+            sqlx::query(REACH_PAST_SNAPSHOT).bind(request.id.as_bytes()).execute(connection).await?;
         }
-        Ok(Look::Claimed(Token(token)))
+        Ok(ClaimOutcome::Claimed(Token(token)))
     }
 
     async fn rewind(connection: &mut PgConnection) -> Result<Written, sqlx::Error> {
@@ -162,18 +175,18 @@ impl Backend for Postgres {
     async fn record(
         connection: &mut PgConnection,
         token: &Token,
-        wanted: &Wanted,
+        request: &ClaimRequest,
         record: Record,
     ) -> Result<Written, sqlx::Error> {
         let written = sqlx::query(RECORD)
-            .bind(wanted.id.as_bytes())
-            .bind(wanted.operation)
+            .bind(request.id.as_bytes())
+            .bind(request.operation)
             .bind(record.fingerprint)
             .bind(record.format)
             .bind(record.status)
             .bind(record.headers)
             .bind(&record.body[..])
-            .bind(f64::from(wanted.retention.as_secs()))
+            .bind(f64::from(request.retention.as_secs()))
             .bind(&token.0)
             .execute(&mut *connection)
             .await?;
@@ -226,7 +239,7 @@ impl Backend for Postgres {
     }
 
     async fn migrate(pool: &PgPool) -> Result<(), sqlx::Error> {
-        for _ in 1..MOST_MIGRATIONS {
+        for _ in 1..MAX_MIGRATIONS {
             match migrate(pool).await {
                 // lock_not_available: a handler's transaction took longer. Meanwhile the others run.
                 Err(error) if code(&error).as_deref() == Some("55P03") => sleep(BETWEEN_MIGRATIONS).await,
@@ -277,12 +290,15 @@ fn level(isolation: Option<Isolation>) -> &'static str {
 }
 
 /// The record that a look found, completed or in progress.
-fn found<Token>(row: &PgRow) -> Result<Option<Look<Token>>, sqlx::Error> {
+fn found<Token>(row: &PgRow) -> Result<Option<ClaimOutcome<Token>>, sqlx::Error> {
     let Some(fingerprint) = row.try_get("fingerprint")? else { return Ok(None) };
     if row.try_get("held")? {
-        return Ok(Some(Look::Held(Held { fingerprint, remaining: milliseconds(row.try_get("remaining")?) })));
+        return Ok(Some(ClaimOutcome::InProgress(InProgressRecord {
+            fingerprint,
+            remaining: milliseconds(row.try_get("remaining")?),
+        })));
     }
-    Ok(Some(Look::Completed(Record {
+    Ok(Some(ClaimOutcome::Completed(Record {
         fingerprint,
         format: row.try_get("format")?,
         status: row.try_get("status")?,
@@ -292,23 +308,24 @@ fn found<Token>(row: &PgRow) -> Result<Option<Look<Token>>, sqlx::Error> {
 }
 
 /// What the holder of the key lock runs, if anybody holds it.
-async fn holder(connection: &mut PgConnection, locks: &Locks) -> Result<Option<Twin>, sqlx::Error> {
+async fn holder(connection: &mut PgConnection, locks: &Locks) -> Result<Option<Duplicate>, sqlx::Error> {
     let same = sqlx::query_scalar(HOLDER).bind(locks.key).bind(&locks.requests[..]).fetch_optional(connection).await?;
-    Ok(same.map(|same| if same { Twin::Same } else { Twin::Other }))
+    Ok(same.map(|same| if same { Duplicate::Same } else { Duplicate::Other }))
 }
 
 /// The advisory locks of an attempt.
 struct Locks {
     key: i64,
-    /// One for each of the request's prints.
+    /// One for each of the request's fingerprints.
     requests: [i64; 2],
 }
 
 impl Locks {
-    fn of(wanted: &Wanted) -> Self {
-        let request =
-            |print: Print| number(Digest::of("request", [wanted.id.as_bytes(), &print.to_bytes()]).as_bytes());
-        Self { key: number(wanted.id.as_bytes()), requests: wanted.prints().map(request) }
+    fn of(request: &ClaimRequest) -> Self {
+        let lock = |fingerprint: Fingerprint| {
+            number(Digest::of("request", [request.id.as_bytes(), &fingerprint.to_bytes()]).as_bytes())
+        };
+        Self { key: number(request.id.as_bytes()), requests: request.fingerprints().map(lock) }
     }
 
     /// What takes the locks, in the message that opens the transaction, so that they cost no round trip. Only the simple
@@ -349,15 +366,15 @@ mod tests {
     /// Claims of two releases meet in these numbers while a deployment rolls.
     #[test]
     fn b20_the_lock_numbers_are_pinned() {
-        let fingerprint = Print::of_message(b"payload");
-        let wanted = Wanted {
+        let fingerprint = Fingerprint::of_message(b"payload");
+        let request = ClaimRequest {
             id: RecordId::of_key(ScopeId::new("ada").digest().expect("a scope"), b"order-1"),
             fingerprint,
             bytes: fingerprint,
             operation: "pay",
             retention: Retention::DAY,
         };
-        let Locks { key, requests } = Locks::of(&wanted);
+        let Locks { key, requests } = Locks::of(&request);
         assert_eq!((key, requests), (6_695_617_813_952_327_530, [1_258_667_852_330_346_710; 2]));
     }
 }

@@ -9,7 +9,7 @@ use sqlx::{Row, Sqlite, SqliteConnection, SqlitePool, sqlite::SqliteRow};
 use super::{LOOK, look, no_savepoint, now};
 use crate::{
     backend::{
-        AttemptId, Holder, Leases, Listed, Look, Survey, Take, Taken, ToLease, Written,
+        AttemptId, ClaimOutcome, Holder, LeaseRequest, Leases, StalledRow, Survey, Take, Written,
         leases::{record_id, written},
     },
     model::record::Record,
@@ -70,7 +70,7 @@ const TAKE_DUE: &str = concat!(
                    WHERE attempt IS NOT NULL AND operation = ?3 AND lease_until <= ",
     now!(),
     " - ?4 AND coalesce(asked, 0) < ?5 ORDER BY lease_until LIMIT 1) \
-     RETURNING id, operation, created_at AS began, asked - 1 AS asked, last_error, request"
+     RETURNING id, operation, created_at AS started_at, asked - 1 AS tries, last_error, request"
 );
 
 const TAKE_ONE: &str = concat!(
@@ -79,14 +79,14 @@ const TAKE_ONE: &str = concat!(
     " + ?2 WHERE id = ?3 AND attempt IS NOT NULL AND (lease_until <= ",
     now!(),
     " OR asked > 0) \
-     RETURNING id, operation, created_at AS began, coalesce(asked, 0) AS asked, last_error, request"
+     RETURNING id, operation, created_at AS started_at, coalesce(asked, 0) AS tries, last_error, request"
 );
 
 /// SQLite's planner, which knows nothing of how few records are in progress, is told which index to read.
 const SURVEY: &str = concat!(
     "SELECT count(*) FILTER (WHERE known AND coalesce(asked, 0) < ?2) AS due, \
-            count(*) FILTER (WHERE known AND coalesce(asked, 0) >= ?2) AS exhausted, \
-            count(*) FILTER (WHERE NOT known) AS unattended \
+            count(*) FILTER (WHERE known AND coalesce(asked, 0) >= ?2) AS gave_up, \
+            count(*) FILTER (WHERE NOT known) AS no_reconciler \
        FROM (SELECT asked, operation IN (SELECT value FROM json_each(?1)) AS known \
                FROM idem_records INDEXED BY idem_records_in_progress \
               WHERE attempt IS NOT NULL AND lease_until <= ",
@@ -95,7 +95,7 @@ const SURVEY: &str = concat!(
 );
 
 const STALLED: &str = concat!(
-    "SELECT id, operation, created_at AS began, coalesce(asked, 0) AS asked, last_error \
+    "SELECT id, operation, created_at AS started_at, coalesce(asked, 0) AS tries, last_error \
        FROM idem_records INDEXED BY idem_records_in_progress \
       WHERE attempt IS NOT NULL AND (lease_until <= ",
     now!(),
@@ -103,21 +103,21 @@ const STALLED: &str = concat!(
 );
 
 impl Leases for Sqlite {
-    async fn lease(connection: &mut SqliteConnection, wish: &ToLease) -> Result<Look<()>, sqlx::Error> {
+    async fn lease(connection: &mut SqliteConnection, lease: &LeaseRequest) -> Result<ClaimOutcome<()>, sqlx::Error> {
         let leased = sqlx::query(LEASE)
-            .bind(wish.wanted.id.as_bytes())
-            .bind(wish.attempt.as_bytes())
-            .bind(wish.wanted.operation)
-            .bind(wish.wanted.fingerprint.to_bytes())
-            .bind(whole(wish.length))
-            .bind(wish.wanted.retention.as_secs())
-            .bind(wish.request.as_deref())
+            .bind(lease.claim.id.as_bytes())
+            .bind(lease.attempt.as_bytes())
+            .bind(lease.claim.operation)
+            .bind(lease.claim.fingerprint.to_bytes())
+            .bind(whole(lease.length))
+            .bind(lease.claim.retention.as_secs())
+            .bind(lease.stored_request.as_deref())
             .fetch_all(&mut *connection)
             .await?;
         if !leased.is_empty() {
-            return Ok(Look::Claimed(()));
+            return Ok(ClaimOutcome::Claimed(()));
         }
-        Ok(look(connection, LOOK, &wish.wanted).await?.unwrap_or(Look::Nothing))
+        Ok(look(connection, LOOK, &lease.claim).await?.unwrap_or(ClaimOutcome::LookAgain))
     }
 
     async fn renew(
@@ -160,14 +160,14 @@ impl Leases for Sqlite {
         holder: &Holder,
         pause: Duration,
         error: Option<&str>,
-        asked: Option<u32>,
+        tries: Option<u32>,
     ) -> Result<Written, sqlx::Error> {
         let postponed = sqlx::query(POSTPONE)
             .bind(holder.id.as_bytes())
             .bind(holder.attempt.as_bytes())
             .bind(whole(pause))
             .bind(error)
-            .bind(asked)
+            .bind(tries)
             .execute(connection)
             .await?;
         Ok(written(postponed.rows_affected()))
@@ -178,28 +178,28 @@ impl Leases for Sqlite {
         take: Take<'_>,
         attempt: AttemptId,
         length: Duration,
-    ) -> Result<Option<Taken>, sqlx::Error> {
+    ) -> Result<Option<StalledRow>, sqlx::Error> {
         let statement = match take {
-            Take::Due { operation, since, most_asks } => sqlx::query(TAKE_DUE)
+            Take::Due { operation, since, max_tries } => sqlx::query(TAKE_DUE)
                 .bind(attempt.as_bytes())
                 .bind(whole(length))
                 .bind(operation)
                 .bind(whole(since))
-                .bind(most_asks),
+                .bind(max_tries),
             Take::One(id) => sqlx::query(TAKE_ONE).bind(attempt.as_bytes()).bind(whole(length)).bind(id.as_bytes()),
         };
         statement.fetch_all(pool).await?.first().map(taken).transpose()
     }
 
-    async fn survey(pool: &SqlitePool, operations: &[&str], most_asks: u32) -> Result<Survey, sqlx::Error> {
+    async fn survey(pool: &SqlitePool, operations: &[&str], max_tries: u32) -> Result<Survey, sqlx::Error> {
         // Names encode: a list of strings is always JSON.
         let operations = serde_json::to_string(operations).unwrap_or_default();
-        let row = sqlx::query(SURVEY).bind(operations).bind(most_asks).fetch_one(pool).await?;
+        let row = sqlx::query(SURVEY).bind(operations).bind(max_tries).fetch_one(pool).await?;
         let count = |column| row.try_get::<i64, _>(column).map(i64::cast_unsigned);
-        Ok(Survey { due: count("due")?, exhausted: count("exhausted")?, unattended: count("unattended")? })
+        Ok(Survey { due: count("due")?, gave_up: count("gave_up")?, no_reconciler: count("no_reconciler")? })
     }
 
-    async fn stalled(pool: &SqlitePool, most: i64) -> Result<Vec<Listed>, sqlx::Error> {
+    async fn stalled(pool: &SqlitePool, most: i64) -> Result<Vec<StalledRow>, sqlx::Error> {
         let rows = sqlx::query(STALLED).bind(most).fetch_all(pool).await?;
         rows.iter().map(listed).collect()
     }
@@ -223,21 +223,22 @@ async fn complete(
     Ok(written(completed.len() as u64))
 }
 
-/// Whole milliseconds, as this database counts time.
+/// BufferedResponse milliseconds, as this database counts time.
 fn whole(length: Duration) -> i64 {
     i64::try_from(length.as_millis()).unwrap_or(i64::MAX / 4)
 }
 
-fn taken(row: &SqliteRow) -> Result<Taken, sqlx::Error> {
-    Ok(Taken { listed: listed(row)?, request: row.try_get("request")? })
+fn taken(row: &SqliteRow) -> Result<StalledRow, sqlx::Error> {
+    Ok(StalledRow { request: row.try_get("request")?, ..listed(row)? })
 }
 
-fn listed(row: &SqliteRow) -> Result<Listed, sqlx::Error> {
-    Ok(Listed {
+fn listed(row: &SqliteRow) -> Result<StalledRow, sqlx::Error> {
+    Ok(StalledRow {
         id: record_id(row.try_get("id")?)?,
         operation: row.try_get("operation")?,
-        began: row.try_get("began")?,
-        asked: row.try_get("asked")?,
+        started_at: row.try_get("started_at")?,
+        tries: row.try_get("tries")?,
         last_error: row.try_get("last_error")?,
+        request: None,
     })
 }

@@ -9,7 +9,10 @@ use sqlx::{
 
 use sqlx_core::transaction::TransactionManager;
 
-use super::{Backend, Fault, Held, Look, Opening, Wanted, Written, expect_version, milliseconds};
+use super::{
+    Backend, ClaimOutcome, ClaimRequest, Fault, InProgressRecord, Opening, ReadFirst, Written, expect_version,
+    milliseconds,
+};
 use crate::{
     backend::error::Error,
     model::{options::Isolation, record::Record},
@@ -109,16 +112,21 @@ impl Backend for Sqlite {
     type Token = ();
 
     /// Readers do not wait for the writer (in WAL mode), so a retry need not wait for another key's slow handler.
-    async fn glance(connection: &mut SqliteConnection, wanted: &Wanted) -> Result<Option<Look<()>>, sqlx::Error> {
-        look(connection, LOOK, wanted).await
+    const READ_FIRST: ReadFirst = ReadFirst::WhileABodyRuns;
+
+    async fn read(
+        connection: &mut SqliteConnection,
+        request: &ClaimRequest,
+    ) -> Result<Option<ClaimOutcome<()>>, sqlx::Error> {
+        look(connection, LOOK, request).await
     }
 
     fn begin(_: Option<Isolation>, _: Opening<'_>) -> SqlStr {
         BEGIN.into_sql_str()
     }
 
-    async fn claim(connection: &mut SqliteConnection, wanted: &Wanted) -> Result<Look<()>, sqlx::Error> {
-        Ok(look(connection, LOOK_TO_WRITE, wanted).await?.unwrap_or(Look::Claimed(())))
+    async fn claim(connection: &mut SqliteConnection, request: &ClaimRequest) -> Result<ClaimOutcome<()>, sqlx::Error> {
+        Ok(look(connection, LOOK_TO_WRITE, request).await?.unwrap_or(ClaimOutcome::Claimed(())))
     }
 
     async fn rewind(connection: &mut SqliteConnection) -> Result<Written, sqlx::Error> {
@@ -132,18 +140,18 @@ impl Backend for Sqlite {
     async fn record(
         connection: &mut SqliteConnection,
         (): &(),
-        wanted: &Wanted,
+        request: &ClaimRequest,
         record: Record,
     ) -> Result<Written, sqlx::Error> {
         let written = sqlx::query(RECORD)
-            .bind(wanted.id.as_bytes())
-            .bind(wanted.operation)
+            .bind(request.id.as_bytes())
+            .bind(request.operation)
             .bind(record.fingerprint)
             .bind(record.format)
             .bind(record.status)
             .bind(record.headers)
             .bind(&record.body[..])
-            .bind(wanted.retention.as_secs())
+            .bind(request.retention.as_secs())
             .fetch_optional(&mut *connection)
             .await;
         match written {
@@ -221,19 +229,22 @@ fn no_savepoint(error: sqlx::Error) -> Result<Written, sqlx::Error> {
 async fn look(
     connection: &mut SqliteConnection,
     statement: &'static str,
-    wanted: &Wanted,
-) -> Result<Option<Look<()>>, sqlx::Error> {
-    let row = sqlx::query(statement).bind(wanted.id.as_bytes()).fetch_optional(connection).await?;
+    request: &ClaimRequest,
+) -> Result<Option<ClaimOutcome<()>>, sqlx::Error> {
+    let row = sqlx::query(statement).bind(request.id.as_bytes()).fetch_optional(connection).await?;
     row.as_ref().map(found).transpose()
 }
 
 /// The record that a look found, completed or in progress.
-fn found(row: &SqliteRow) -> Result<Look<()>, sqlx::Error> {
+fn found(row: &SqliteRow) -> Result<ClaimOutcome<()>, sqlx::Error> {
     let fingerprint = row.try_get("fingerprint")?;
     if row.try_get("held")? {
-        return Ok(Look::Held(Held { fingerprint, remaining: milliseconds(row.try_get("remaining")?) }));
+        return Ok(ClaimOutcome::InProgress(InProgressRecord {
+            fingerprint,
+            remaining: milliseconds(row.try_get("remaining")?),
+        }));
     }
-    Ok(Look::Completed(Record {
+    Ok(ClaimOutcome::Completed(Record {
         fingerprint,
         format: row.try_get("format")?,
         status: row.try_get("status")?,

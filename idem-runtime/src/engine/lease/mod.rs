@@ -10,10 +10,10 @@ use sqlx::pool::PoolConnection;
 use tokio::{sync::oneshot, time::timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Claim, Engine, Hold, Refusal, Seen, Store, log, log_overdue, read_only, refusal_of};
+use super::{Claim, Engine, Hold, Store, StoreError, log, log_overdue};
 use crate::{
-    backend::{AttemptId, Backend, Fault, Holder, Look, ToLease, Wanted, Written},
-    engine::in_flight::Presence,
+    backend::{AttemptId, Backend, ClaimOutcome, ClaimRequest, Fault, Holder, LeaseRequest, Written},
+    engine::in_flight::InFlightGuard,
 };
 
 mod settle;
@@ -22,11 +22,11 @@ mod settle;
 const RENEWALS: u32 = 3;
 
 /// What a claim by lease needs to be told.
-pub(crate) struct Leasing {
+pub(crate) struct LeaseTerms {
     pub(crate) attempt: AttemptId,
     pub(crate) length: Duration,
-    /// The request, encoded, where the handler stores it.
-    pub(crate) request: Option<Vec<u8>>,
+    /// The encoded request, if the handler stores it.
+    pub(crate) stored_request: Option<Vec<u8>>,
 }
 
 /// A key held in progress.
@@ -36,62 +36,65 @@ pub(crate) struct Lease<Db: Backend> {
     /// Ends the renewal when dropped.
     renewal: Option<DropGuard>,
     /// Keeps the key in hand in the process that claimed it, until this is dropped.
-    _presence: Option<Arc<Presence>>,
+    _guard: Option<Arc<InFlightGuard>>,
 }
 
 impl<Db: Backend> Hold<Db> for Lease<Db> {
-    type Terms = Leasing;
+    type Terms = LeaseTerms;
 
     async fn look(
         engine: &Engine<Db>,
         connection: PoolConnection<Db>,
-        presence: Presence,
-        wanted: &Wanted,
-        terms: &Leasing,
-    ) -> Result<Seen<Self>, Refusal> {
-        let Leasing { attempt, length, request } = terms;
-        let wish = ToLease { wanted: wanted.clone(), attempt: *attempt, length: *length, request: request.clone() };
+        guard: InFlightGuard,
+        request: &ClaimRequest,
+        terms: &LeaseTerms,
+    ) -> Result<ClaimOutcome<Self>, StoreError> {
+        let LeaseTerms { attempt, length, stored_request } = terms;
+        let lease = LeaseRequest {
+            claim: request.clone(),
+            attempt: *attempt,
+            length: *length,
+            stored_request: stored_request.clone(),
+        };
         let sent = Instant::now();
-        let mut looked = leased(&engine.store, connection, wish.clone()).await;
-        if let Err(error @ (sqlx::Error::Io(_) | sqlx::Error::Protocol(_))) = &looked {
-            // The answer was lost, and perhaps not the statement: sent again it meets its own record as claimed.
+        let mut leased = send(&engine.store, connection, lease.clone()).await;
+        if let Err(error @ (sqlx::Error::Io(_) | sqlx::Error::Protocol(_))) = &leased {
+            // The response was lost, and perhaps not the statement: sent again it finds its own record as claimed.
             log(error);
-            looked = match engine.store.connection().await {
-                Ok(connection) => leased(&engine.store, connection, wish.clone()).await,
+            leased = match engine.store.connection().await {
+                Ok(connection) => send(&engine.store, connection, lease.clone()).await,
                 Err(error) => Err(error),
             };
-            if !matches!(looked, Ok(Look::Claimed(()))) {
-                give_back(engine.store.clone(), wish.holder());
+            if !matches!(leased, Ok(ClaimOutcome::Claimed(()))) {
+                give_back(engine.store.clone(), lease.holder());
             }
         }
-        match looked {
-            Ok(Look::Claimed(())) => {
-                let presence = Arc::new(presence);
-                presence.runs(wanted, Some(sent + *length));
-                Ok(Seen::Claimed(Self::renewed(engine.store.clone(), wish, presence)))
+        match leased.map(ClaimOutcome::claimed) {
+            Ok(Ok(())) => {
+                let guard = Arc::new(guard);
+                guard.runs(request, Some(sent + *length));
+                Ok(ClaimOutcome::Claimed(Self::renewed(engine.store.clone(), lease, guard)))
             }
-            Ok(Look::Completed(record)) => Ok(Seen::Completed(record)),
-            Ok(Look::Held(held)) => Ok(Seen::Held(held)),
-            Ok(Look::ReadOnly) => Err(read_only()),
-            Ok(_) => who_else(engine, presence, wanted).await,
-            Err(error) if Db::fault(&error) == Fault::Transient => Ok(Seen::Nothing),
-            Err(error) => Err(refusal_of::<Db>(&error)),
+            Ok(Err(ClaimOutcome::LookAgain)) => look_in_transaction(engine, guard, request).await,
+            Ok(Err(other)) => Ok(other),
+            Err(error) if Db::fault(&error) == Fault::Transient => Ok(ClaimOutcome::LookAgain),
+            Err(error) => Err(StoreError::of::<Db>(error)),
         }
     }
 }
 
 impl<Db: Backend> Lease<Db> {
     /// A lease that is renewed for as long as this lives.
-    fn renewed(store: Store<Db>, wish: ToLease, presence: Arc<Presence>) -> Self {
-        let holder = wish.holder();
+    fn renewed(store: Store<Db>, lease: LeaseRequest, guard: Arc<InFlightGuard>) -> Self {
+        let holder = lease.holder();
         let stop = CancellationToken::new();
-        tokio::spawn(renew(store.clone(), wish, Arc::downgrade(&presence), stop.clone()));
-        Self { store, holder, renewal: Some(stop.drop_guard()), _presence: Some(presence) }
+        tokio::spawn(renew(store.clone(), lease, Arc::downgrade(&guard), stop.clone()));
+        Self { store, holder, renewal: Some(stop.drop_guard()), _guard: Some(guard) }
     }
 
     /// A lease taken from a dead attempt, which whoever took it means to end within its length.
     pub(crate) fn taken(store: Store<Db>, holder: Holder) -> Self {
-        Self { store, holder, renewal: None, _presence: None }
+        Self { store, holder, renewal: None, _guard: None }
     }
 
     pub(crate) fn holder(&self) -> &Holder {
@@ -100,31 +103,31 @@ impl<Db: Backend> Lease<Db> {
 }
 
 /// Sends the claim. One that is granted when nobody waits for it any more is given back, so that no key is held by nobody.
-async fn leased<Db: Backend>(
+async fn send<Db: Backend>(
     store: &Store<Db>,
     mut connection: PoolConnection<Db>,
-    wish: ToLease,
-) -> Result<Look<()>, sqlx::Error> {
+    lease: LeaseRequest,
+) -> Result<ClaimOutcome<()>, sqlx::Error> {
     let (answer, mut asked) = oneshot::channel();
     tokio::spawn(async move {
-        let looked = Db::lease(&mut connection, &wish).await;
-        if matches!(looked, Ok(Look::ReadOnly)) {
+        let looked = Db::lease(&mut connection, &lease).await;
+        if matches!(looked, Ok(ClaimOutcome::ReadOnly)) {
             // Not lent again: the next connection may be to a server that accepts writes.
             let _closed = connection.close().await;
             let _unheard = answer.send(looked);
             return;
         }
-        if let Err(Ok(Look::Claimed(()))) = answer.send(looked)
-            && let Err(error) = Db::release(&mut connection, &wish.holder()).await
+        if let Err(Ok(ClaimOutcome::Claimed(()))) = answer.send(looked)
+            && let Err(error) = Db::release(&mut connection, &lease.holder()).await
         {
             log(&error);
         }
     });
-    if let Ok(looked) = timeout(store.patience, &mut asked).await {
+    if let Ok(looked) = timeout(store.timeout, &mut asked).await {
         // The task only sends.
         return looked.unwrap_or(Err(sqlx::Error::WorkerCrashed));
     }
-    log_overdue(store.patience);
+    log_overdue(store.timeout);
     asked.close();
     // What was sent just before is not lost.
     asked.try_recv().unwrap_or(Err(sqlx::Error::PoolTimedOut))
@@ -140,34 +143,37 @@ fn give_back<Db: Backend>(store: Store<Db>, holder: Holder) {
     });
 }
 
-/// Neither a record nor the key: a handler with database effects holds it, or something changed in between.
-async fn who_else<Db: Backend>(
+/// Looks for a handler with database effects that holds the key: the lease's statement found neither a record nor the key
+/// free.
+async fn look_in_transaction<Db: Backend>(
     engine: &Engine<Db>,
-    presence: Presence,
-    wanted: &Wanted,
-) -> Result<Seen<Lease<Db>>, Refusal> {
-    let connection = engine.store.connection().await.map_err(|error| refusal_of::<Db>(&error))?;
-    Ok(match Claim::look(engine, connection, presence, wanted, &None).await? {
-        Seen::Claimed(claim) => {
-            // Free by now. Freed or not, the next look tells.
+    guard: InFlightGuard,
+    request: &ClaimRequest,
+) -> Result<ClaimOutcome<Lease<Db>>, StoreError> {
+    let connection = engine.store.connection().await.map_err(StoreError::of::<Db>)?;
+    match Claim::look(engine, connection, guard, request, &None).await?.claimed() {
+        Ok(claim) => {
+            // The key is free by now. Whether or not this rollback succeeds, the next look finds out.
             let _freed = claim.free().await;
-            Seen::Nothing
+            Ok(ClaimOutcome::LookAgain)
         }
-        Seen::Completed(record) => Seen::Completed(record),
-        Seen::Held(held) => Seen::Held(held),
-        Seen::Running(met) => Seen::Running(met),
-        Seen::Nothing => Seen::Nothing,
-    })
+        Err(other) => Ok(other),
+    }
 }
 
 /// Renews a lease until it is stopped, or the lease is lost. Never stopped within a statement.
-async fn renew<Db: Backend>(store: Store<Db>, mut wish: ToLease, presence: Weak<Presence>, stop: CancellationToken) {
-    let (holder, length) = (wish.holder(), wish.length);
+async fn renew<Db: Backend>(
+    store: Store<Db>,
+    mut lease: LeaseRequest,
+    guard: Weak<InFlightGuard>,
+    stop: CancellationToken,
+) {
+    let (holder, length) = (lease.holder(), lease.length);
     // It may be large, and the body may run long.
-    wish.request = None;
+    lease.stored_request = None;
     let period = length / RENEWALS;
     // A database that is slow is asked again before the lease is over.
-    let store = Store { patience: store.patience.min(period / 2), ..store };
+    let store = Store { timeout: store.timeout.min(period / 2), ..store };
     let mut pause = period;
     loop {
         if timeout(pause, stop.cancelled()).await.is_ok() {
@@ -176,15 +182,15 @@ async fn renew<Db: Backend>(store: Store<Db>, mut wish: ToLease, presence: Weak<
         let sent = Instant::now();
         match store.step(async move |mut connection| Db::renew(&mut connection, &holder, length).await).await {
             Ok(Written::Yes) => {
-                if let Some(presence) = presence.upgrade() {
-                    presence.runs(&wish.wanted, Some(sent + length));
+                if let Some(guard) = guard.upgrade() {
+                    guard.runs(&lease.claim, Some(sent + length));
                 }
                 pause = period;
             }
             Ok(Written::Lost | Written::Ended) => {
                 // From here on twins are answered by the database.
-                if let Some(presence) = presence.upgrade() {
-                    presence.runs(&wish.wanted, Some(sent));
+                if let Some(guard) = guard.upgrade() {
+                    guard.runs(&lease.claim, Some(sent));
                 }
                 return;
             }

@@ -9,7 +9,7 @@ use super::Lease;
 use crate::{
     backend::{Backend, Fault, Written},
     engine::{
-        Unsettled, Writes,
+        Reason, Unsettled, Writes,
         settle::{free, settle, to_commit},
         store::log,
     },
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// How often a statement that stands alone is sent again if it lost against others (serialization failure, deadlock).
-const MOST_TRIES: u32 = 3;
+const MAX_TRIES: u32 = 3;
 
 impl<Db: Backend> Lease<Db> {
     /// Writes the record, and commits the transaction with it if there is one and its writes are kept.
@@ -28,10 +28,10 @@ impl<Db: Backend> Lease<Db> {
         record: Record,
     ) -> Result<(), Unsettled> {
         drop(self.renewal.take());
-        let (patience, holder) = (self.store.patience, self.holder);
+        let (timeout, holder) = (self.store.timeout, self.holder);
         let completed = match (transaction, writes) {
             (Some(mut transaction), Writes::Keep) => {
-                settle(patience, async move {
+                settle(timeout, async move {
                     let written = Db::complete_within(&mut transaction, &holder, record).await;
                     if let Ok(Written::Lost) = written {
                         log_lost();
@@ -67,7 +67,7 @@ impl<Db: Backend> Lease<Db> {
             // Another has decided, or is about to: what this attempt has to say is not the answer to the request.
             Ok(Written::Lost | Written::Ended) => {
                 log_lost();
-                Err(Unsettled::Unknown)
+                Err(Reason::Unknown.into())
             }
             _ => undone,
         }
@@ -118,12 +118,12 @@ impl<Db: Backend> Lease<Db> {
                 Ok(Written::Yes) => return Ok(()),
                 Ok(Written::Lost | Written::Ended) => {
                     log_lost();
-                    return Err(Unsettled::Unknown);
+                    return Err(Reason::Unknown.into());
                 }
-                Err(error) if tries < MOST_TRIES && Db::fault(&error) == Fault::Transient => tries += 1,
+                Err(error) if tries < MAX_TRIES && Db::fault(&error) == Fault::Transient => tries += 1,
                 Err(error) => {
                     log(&error);
-                    return Err(Unsettled::Unknown);
+                    return Err(Unsettled { reason: Reason::Unknown, source: Some(error) });
                 }
             }
         }
@@ -131,7 +131,7 @@ impl<Db: Backend> Lease<Db> {
 
     async fn undone(&self, transaction: Option<Transaction<'static, Db>>) -> Result<(), Unsettled> {
         match transaction {
-            Some(transaction) => settle(self.store.patience, free(transaction)).await,
+            Some(transaction) => settle(self.store.timeout, free(transaction)).await,
             None => Ok(()),
         }
     }
@@ -140,10 +140,11 @@ impl<Db: Backend> Lease<Db> {
     async fn ended(self, settled: Result<(), Unsettled>) -> Result<(), Unsettled> {
         let Err(unsettled) = settled else { return Ok(()) };
         let _lapsed = self.lapse().await;
-        Err(match unsettled {
-            Unsettled::Aborted | Unsettled::Ended => unsettled,
-            Unsettled::Again | Unsettled::Unavailable | Unsettled::Schema | Unsettled::Unknown => Unsettled::Unknown,
-        })
+        let reason = match unsettled.reason {
+            reason @ (Reason::Aborted | Reason::TransactionEnded) => reason,
+            Reason::RunAgain | Reason::Unavailable | Reason::Schema | Reason::Unknown => Reason::Unknown,
+        };
+        Err(Unsettled { reason, ..unsettled })
     }
 
     /// Ends the lease, if it is still this one's.

@@ -1,0 +1,124 @@
+//! External effects, from claim to settle: some of them are in another system, so the key is held by a lease.
+//! Whatever does not settle stays in progress and is left to the recovery; nothing runs again.
+
+use std::marker::PhantomData;
+
+use axum::response::Response;
+use sqlx::Transaction;
+
+use super::{
+    database::settle_unkeyed,
+    effects::{ClaimContext, Disposition, Effects, Settled, storable},
+    request::RequestContext,
+};
+use crate::{
+    app::{problem::Code, telemetry::ResponseKind},
+    backend::{AttemptId, Backend, ClaimRequest},
+    engine::{Lease, LeaseTerms, Reason, Refusal, StoreError, UnkeyedTransaction, Unsettled, Writes, attempt::Attempt},
+    model::{options::OnServerError, record_id::RecordId},
+};
+
+/// Some effects are in other systems.
+pub struct External<Db>(PhantomData<fn() -> Db>);
+
+impl<Db: Backend> Effects for External<Db> {
+    type Db = Db;
+    type Param = Attempt<Db>;
+    type Held = Attempt<Db>;
+
+    async fn claim(context: ClaimContext<'_, Db>, claim: Option<&ClaimRequest>) -> Result<Attempt<Db>, Refusal> {
+        let ClaimContext { request, in_progress, stored_request } = context;
+        let (engine, policy) = (&request.idempotency.app.engine, &request.policy);
+        let attempt = AttemptId::random().map_err(|error| {
+            tracing::error!(error = &error as &dyn std::error::Error, "the system gives no random bytes");
+            Refusal::Store(StoreError::unavailable())
+        })?;
+        let (id, lease) = match claim {
+            Some(claim) => {
+                let terms = LeaseTerms { attempt, length: policy.lease.length(), stored_request };
+                (claim.id, Some(engine.claim::<Lease<Db>>(claim, &terms, in_progress).await?))
+            }
+            // No retry can be told from another request, so each has step keys that nothing repeats.
+            None => (RecordId::of_attempt_without_key(attempt.as_bytes()), None),
+        };
+        Ok(Attempt::new(engine.store.clone(), id, request.handler.operation.into(), policy.isolation, lease))
+    }
+
+    fn param(held: &mut Attempt<Db>) -> &mut Attempt<Db> {
+        held
+    }
+
+    async fn settle(held: Attempt<Db>, disposition: Disposition, context: &RequestContext<Db>) -> Settled {
+        let timeout = context.idempotency.app.engine.store.timeout;
+        let disposition = never_again(disposition);
+        match held.into_parts() {
+            (Some(lease), transaction) => settle_lease(lease, transaction, disposition, context).await,
+            (None, Some(transaction)) => {
+                let settled = settle_unkeyed(UnkeyedTransaction { transaction, timeout }, disposition).await;
+                // Another run would have other step keys.
+                settled.map_err(|unsettled| match unsettled.reason {
+                    Reason::RunAgain => Unsettled { reason: Reason::Unknown, ..unsettled },
+                    _ => unsettled,
+                })
+            }
+            (None, None) => Ok((response_of(disposition), ResponseKind::Unprotected)),
+        }
+    }
+
+    /// That nothing was saved here says nothing about the other system.
+    fn code(code: Code) -> Code {
+        if code == Code::StoreUnavailable { Code::OutcomeUnknown } else { code }
+    }
+}
+
+async fn settle_lease<Db: Backend>(
+    lease: Lease<Db>,
+    transaction: Option<Transaction<'static, Db>>,
+    disposition: Disposition,
+    context: &RequestContext<Db>,
+) -> Settled {
+    let policy = context.policy;
+    let (writes, response) = match disposition {
+        Disposition::Release(response) => {
+            return lease.free(transaction).await.map(|()| (response, ResponseKind::Released));
+        }
+        Disposition::Failed(response) if policy.on_server_error == OnServerError::Reconcile => {
+            return lease.leave(transaction).await.map(|()| (response, ResponseKind::Pending));
+        }
+        Disposition::Failed(response) | Disposition::RunAgain(response) => (Writes::Drop, response),
+        Disposition::Store(writes, response) => (writes, response),
+    };
+    // The claim has already written the fingerprint.
+    let code = match storable(response, Vec::new(), policy).await {
+        Ok((record, buffered)) => {
+            let completed = lease.complete(transaction, writes, record).await;
+            return completed.map(|()| (buffered.into_response(), ResponseKind::Stored));
+        }
+        Err(code) => code,
+    };
+    // The effect in the other system stays: retries too get the response that it could not be stored.
+    if policy.on_server_error != OnServerError::Reconcile
+        && let Ok((record, buffered)) = storable(context.problem(code), Vec::new(), policy).await
+    {
+        let completed = lease.complete(transaction, Writes::Drop, record).await;
+        return completed.map(|()| (buffered.into_response(), ResponseKind::Problem(code)));
+    }
+    lease.leave(transaction).await.map(|()| (context.problem(code), ResponseKind::Problem(code)))
+}
+
+/// The same where nothing can run again: the request to run again is a failure.
+fn never_again(disposition: Disposition) -> Disposition {
+    match disposition {
+        Disposition::RunAgain(response) => Disposition::Failed(response),
+        other => other,
+    }
+}
+
+fn response_of(disposition: Disposition) -> Response {
+    match disposition {
+        Disposition::RunAgain(response)
+        | Disposition::Release(response)
+        | Disposition::Failed(response)
+        | Disposition::Store(_, response) => response,
+    }
+}

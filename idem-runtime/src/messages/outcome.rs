@@ -1,0 +1,56 @@
+//! The result of one delivery of a message: done now or before, or the reason not to acknowledge it.
+
+use crate::app::problem::Code;
+
+/// A message whose effect is there, exactly once: acknowledge it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Once<T> {
+    /// The effect ran now and its writes are committed. This is its value.
+    Ran(T),
+    /// The effect ran at an earlier delivery. This is its value from then.
+    AlreadyDone(T),
+}
+
+impl<T> Once<T> {
+    /// The value of the effect.
+    pub fn into_value(self) -> T {
+        match self {
+            Self::Ran(value) | Self::AlreadyDone(value) => value,
+        }
+    }
+}
+
+/// Why a message must not be acknowledged. Unless a variant says otherwise, nothing was committed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConsumeError<E> {
+    /// The effect returned an error and was rolled back. A redelivery runs it.
+    #[error("the effect failed")]
+    Failed(#[source] E),
+    /// The effect panicked and was rolled back. A redelivery runs it.
+    #[error("the effect panicked")]
+    Panicked,
+    /// Another process or task handles the same message at this moment. Its redelivery returns the outcome.
+    #[error("another delivery of the message is in progress")]
+    InProgress,
+    /// Another message used this id before: its payload differs. Nothing ran; a redelivery returns the same.
+    #[error("another message used this id before")]
+    OtherMessage,
+    /// The message has no id, or an empty one: its deliveries cannot be told from other messages. Nothing ran.
+    #[error("the message has no id")]
+    NoId,
+    /// The value does not serialise: everything was rolled back. Or a stored value does not deserialise as this type: the
+    /// effect is there.
+    #[error("the value of the effect cannot be stored or read")]
+    Value(#[source] serde_json::Error),
+    /// One of idem's own reasons. With [`Code::OutcomeUnknown`] the effect may be there; the redelivery finds out.
+    #[error("{}", .code.title())]
+    #[non_exhaustive]
+    Store {
+        /// The reason, as a handler's problem document would carry it.
+        code: Code,
+        /// The error of the database or of the pool: a pool timeout differs from a dead server. `None` if there is no such
+        /// error, or the database did not respond within [`database_timeout`](crate::Builder::database_timeout).
+        source: Option<sqlx::Error>,
+    },
+}

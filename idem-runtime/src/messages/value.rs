@@ -1,0 +1,44 @@
+//! The value of a consumer: what its effect returned, stored as JSON and returned to every duplicate delivery.
+
+use serde::{Serialize, de::DeserializeOwned};
+
+/// A value that can be stored, and read back.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is the value of a consumer, and cannot be stored",
+    label = "not serialisable, or not without borrowing",
+    note = "derive `Serialize` and `Deserialize` of serde for it, or return `Result<(), E>`: a duplicate is told the stored value"
+)]
+pub trait Storable: Serialize + DeserializeOwned {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + DeserializeOwned> Storable for T {}
+
+/// How a value is stored and read back. Looked up in one place, so that a type for which it is missing is one error.
+pub struct Form<T> {
+    write: fn(&T) -> serde_json::Result<Vec<u8>>,
+    read: fn(&[u8]) -> serde_json::Result<T>,
+}
+
+impl<T> Clone for Form<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Form<T> {}
+
+impl<T> Form<T> {
+    pub(super) fn write(&self, value: &T) -> serde_json::Result<Vec<u8>> {
+        (self.write)(value)
+    }
+
+    pub(super) fn read(&self, json: &[u8]) -> serde_json::Result<T> {
+        (self.read)(json)
+    }
+}
+
+/// By serde, as JSON.
+#[must_use]
+pub fn form<T: Storable>() -> Form<T> {
+    Form { write: |value| serde_json::to_vec(value), read: |json| serde_json::from_slice(json) }
+}
