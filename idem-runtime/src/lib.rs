@@ -72,8 +72,7 @@
 //!
 //! # Features
 //!
-//! - `postgres`, `sqlite`: the databases; at least one, except in a service that only calls others.
-//! - `client`: the module `client`, a `reqwest` client whose retries are safe. Needs no database.
+//! - `postgres`, `sqlite`: the databases; at least one.
 //! - `utoipa`, `aide`: OpenAPI documents say what protected operations need and answer; see [`openapi`].
 //! - `metrics`: the counter `idem_requests_total` and the histogram `idem_request_duration_seconds`, by `operation` and
 //!   `outcome`, for the recorder of the crate `metrics`.
@@ -103,141 +102,79 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(not(any(feature = "postgres", feature = "sqlite", feature = "client")))]
+#[cfg(not(any(feature = "postgres", feature = "sqlite")))]
 compile_error!(
     "idem-runtime needs a database: enable its feature `postgres` or `sqlite`, the one your pool has; \
-     a service that only calls others needs `client`"
+     a service that only calls others needs the crate `idem-client` instead"
 );
 
-#[cfg(feature = "_server")]
 mod attempts;
-#[cfg(feature = "_server")]
 mod backend;
-#[cfg(feature = "_server")]
 mod background;
-#[cfg(feature = "_server")]
 mod call;
-#[cfg(feature = "_server")]
 mod canonical;
-#[cfg(feature = "client")]
-pub mod client;
-#[cfg(feature = "_server")]
 mod connection;
-#[cfg(feature = "_server")]
 mod derive;
-#[cfg(feature = "_server")]
 mod digest;
-#[cfg(feature = "_server")]
 mod effects;
-#[cfg(feature = "_server")]
 mod engine;
-#[cfg(feature = "_server")]
 mod error;
-#[cfg(feature = "_server")]
 mod external;
-#[cfg(feature = "_server")]
 mod fingerprint;
-#[cfg(feature = "_server")]
 pub mod headers;
-#[cfg(feature = "_server")]
 mod idempotency;
-#[cfg(feature = "_server")]
 mod key;
-#[cfg(feature = "_server")]
 mod lengths;
-#[cfg(feature = "_server")]
 mod message;
-#[cfg(feature = "_server")]
 mod message_id;
-#[cfg(feature = "_server")]
 mod observe;
-#[cfg(feature = "_server")]
 mod once;
-#[cfg(feature = "_server")]
 pub mod openapi;
-#[cfg(feature = "_server")]
 mod outcome;
-#[cfg(feature = "_server")]
 mod policy;
-#[cfg(feature = "_server")]
 mod problem;
-#[cfg(feature = "_server")]
 mod prune;
-#[cfg(feature = "_server")]
 mod reconcile;
-#[cfg(feature = "_server")]
 mod record;
-#[cfg(feature = "_server")]
 mod recording;
-#[cfg(feature = "_server")]
 mod recovery;
-#[cfg(feature = "_server")]
 mod request;
-#[cfg(feature = "_server")]
 mod response;
-#[cfg(feature = "_server")]
 mod running;
-#[cfg(feature = "_server")]
 mod scope;
-#[cfg(feature = "_server")]
 mod settle;
-#[cfg(feature = "_server")]
 mod stalled;
-#[cfg(feature = "_server")]
 mod sweep;
-#[cfg(feature = "_server")]
 mod tasks;
 
-#[cfg(feature = "_server")]
 #[doc(hidden)]
 pub mod __private;
 
-#[cfg(feature = "_server")]
 #[doc = include_str!("choosing_effects.md")]
 pub mod choosing_effects {}
 
-#[cfg(feature = "_server")]
 #[doc = include_str!("options.md")]
 pub mod options {}
 
-#[cfg(feature = "_server")]
 pub use idem_macros::idempotent;
 
-#[cfg(feature = "_server")]
 pub use backend::Backend;
-#[cfg(feature = "_server")]
 pub use background::BackgroundTask;
-#[cfg(feature = "_server")]
 pub use derive::StepKey;
-#[cfg(feature = "_server")]
 pub use error::Error;
-#[cfg(feature = "_server")]
 pub use external::Attempt;
-#[cfg(feature = "_server")]
 pub use idempotency::{Builder, Idempotency};
-#[cfg(feature = "_server")]
 pub use lengths::{Lease, LeaseError, Retention, RetentionError};
-#[cfg(feature = "_server")]
 pub use message_id::MessageId;
-#[cfg(feature = "_server")]
 pub use once::{Consumer, NotDone, Once};
-#[cfg(feature = "_server")]
 pub use policy::{
     Fingerprint, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, Replay, SetCookie,
 };
-#[cfg(feature = "_server")]
 pub use problem::{Code, Problem};
-#[cfg(feature = "_server")]
 pub use reconcile::{BoxError, Dead, Reconciler, Verdict};
-#[cfg(feature = "_server")]
 pub use record::{NotARecordId, RecordId};
-#[cfg(feature = "_server")]
 pub use recovery::{Recovery, Swept};
-#[cfg(feature = "_server")]
 pub use request::StoredRequest;
-#[cfg(feature = "_server")]
 pub use response::Settle;
-#[cfg(feature = "_server")]
 pub use scope::{Scope, ScopeId};
-#[cfg(feature = "_server")]
 pub use stalled::{ResolveError, Stalled};
