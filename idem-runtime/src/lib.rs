@@ -72,22 +72,21 @@
 //!
 //! # Features
 //!
-//! - `postgres`, `sqlite`: the databases; at least one, except in a service that only calls others.
-//! - `client`: the module `client`, a `reqwest` client whose retries are safe. Needs no database.
+//! - `postgres`, `sqlite`: the databases; at least one. A service that only calls others needs the crate `idem-client` alone.
 //! - `utoipa`, `aide`: OpenAPI documents say what protected operations need and answer; see [`openapi`].
 //! - `metrics`: the counter `idem_requests_total` and the histogram `idem_request_duration_seconds`, by `operation` and
 //!   `outcome`, for the recorder of the crate `metrics`.
-//!   Also the counter `idem_reconciled_total` by `operation` and `outcome`, and the gauge `idem_dead_attempts` by `state`
-//!   (`due`, `unattended`, `exhausted`; set at each sweep).
+//!   Also the counter `idem_reconciled_total` by `operation` and `outcome`, and the gauge `idem_stalled_attempts` by `state`
+//!   (`due`, `no_reconciler`, `gave_up`; set at each sweep).
 //!
 //! # What is seen of it
 //!
-//! A span `idempotent` for each request, around all its attempts, and an event `answered` (level info, target
+//! A span `idempotent` for each request, around all its attempts, and an event `responded` (level info, target
 //! `idem_runtime`) for each answer after the extractors, with `operation`, `outcome` and `duration`. Outcomes are `stored`,
-//! `replayed`, `freed`, `unprotected`, `left` (a 5xx that was sent and not stored: the recovery decides), or a [`Code`].
+//! `replayed`, `released`, `unprotected`, `pending` (a 5xx that was sent and not stored: the recovery decides), or a [`Code`].
 //!
-//! The recovery says `reconciled` for each record it decided or asked about (info), `dead attempts wait for a person`
-//! (warn), and [`Idempotency::resolve`] says `resolved by hand` with who did it (info). Failures are events of level
+//! The recovery says `reconciled` for each record it decided or asked about (info), `stalled attempts need manual resolution`
+//! (warn), and [`Idempotency::resolve`] says `resolved manually` with who did it (info). Failures are events of level
 //! error. None holds a key, a scope or a body; a record is named by its [`RecordId`].
 //!
 //! # Tables

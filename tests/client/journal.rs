@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
-use idem_runtime::client::{
-    BoxError, Builder, Call, Error, Journal, Key, Spelling,
+use idem_client::{
+    BoxError, Builder, Call, Error, Journal, Key, KeyQuoting,
     reqwest::StatusCode,
     reqwest_middleware::{ClientBuilder, ClientWithMiddleware},
 };
@@ -88,7 +88,7 @@ async fn b78_if_it_cannot_be_forgotten_the_answer_comes_all_the_same() {
 
 #[tokio::test(start_paused = true)]
 async fn b78_what_was_given_up_is_resumed_after_a_restart_with_the_same_key_and_bytes() {
-    for spelling in [Spelling::Bare, Spelling::Quoted] {
+    for spelling in [KeyQuoting::Bare, KeyQuoting::Quoted] {
         let (before, disk) = (Script::new([answer(503).with("retry-after", "1")]), Disk::default());
         let builder = || at_once().journal(disk.clone()).budget(Duration::from_millis(500));
         let request = before.client(builder().spelling(spelling)).post(format!("{PAYMENTS}?a=%7B")).body(BODY);

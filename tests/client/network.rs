@@ -3,7 +3,7 @@
 
 use std::{collections::HashSet, net::TcpListener, time::Duration};
 
-use idem_runtime::client::{Failure, Key, reqwest_middleware::ClientWithMiddleware};
+use idem_client::{Failure, Key, reqwest_middleware::ClientWithMiddleware};
 
 use crate::{
     breaking::{Act, Breaking},

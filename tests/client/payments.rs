@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use idem_runtime::client::{
+use idem_client::{
     Builder, Call, Key,
     reqwest::Response,
     reqwest_middleware::{ClientWithMiddleware, RequestBuilder},

@@ -2,7 +2,7 @@
 //! Once over sockets, to see that `reqwest` itself follows none.
 
 use axum::http::Method;
-use idem_runtime::client::{
+use idem_client::{
     Builder, Error, Key, RefusedRedirect,
     reqwest::{StatusCode, redirect},
 };

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use idem_runtime::client::{Builder, Error, Key, RefusedRedirect, retry_policies::policies::ExponentialBackoff};
+use idem_client::{Builder, Error, Key, RefusedRedirect, retry_policies::policies::ExponentialBackoff};
 use tokio::time::Instant;
 
 use crate::stub::{Answer, BODY, PAYMENTS, Script, answer, at_once, gave_up, status_of};

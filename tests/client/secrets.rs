@@ -4,7 +4,7 @@
 use std::{cell::RefCell, io, time::Duration};
 
 use axum::http::Extensions;
-use idem_runtime::client::{
+use idem_client::{
     BoxError, Builder, Call, Error, Journal, Key,
     reqwest::{Request, Response, StatusCode},
     reqwest_middleware::{ClientBuilder, Middleware, Next, Result},

@@ -8,7 +8,7 @@ use std::{
 };
 
 use axum::http::{self, Extensions, HeaderMap, Method};
-use idem_runtime::client::{
+use idem_client::{
     Builder, Error, Failure, GaveUp,
     reqwest::{self, Request, Response, ResponseBuilderExt as _, Url},
     reqwest_middleware::{self, ClientBuilder, ClientWithMiddleware, Middleware, Next},

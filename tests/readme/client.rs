@@ -1,7 +1,7 @@
 //! The client of the README.
 //! The block is what follows this header.
 
-use idem_runtime::client::{Builder, Key, reqwest, reqwest_middleware};
+use idem_client::{Builder, Key, reqwest, reqwest_middleware};
 
 async fn charge(order: u64, body: String) -> Result<String, reqwest_middleware::Error> {
     let client = Builder::new().build(reqwest::Client::builder())?; // once a process

@@ -90,7 +90,7 @@ pub struct Conflict {
 
 /// What the holder of a key runs, as seen by a request that lost to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duplicate {
+pub(crate) enum Duplicate {
     /// The very same request.
     Same,
     /// Another request under the same key.

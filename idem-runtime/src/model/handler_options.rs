@@ -141,7 +141,7 @@ impl HandlerOptions {
 
 /// Every choice, made. The builder holds the application's; `over` gives one handler's.
 #[derive(Clone, Copy, Debug)]
-pub struct Policy {
+pub(crate) struct Policy {
     pub(crate) key: KeyPresence,
     pub(crate) key_format: KeyFormat,
     pub(crate) mismatch: Mismatch,

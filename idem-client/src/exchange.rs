@@ -15,19 +15,19 @@ use reqwest::{
 };
 use reqwest_middleware::Next;
 
-use super::{RefusedRedirect, key};
+use crate::{RefusedRedirect, key};
 
 /// Where redirects may lead.
 #[derive(Clone)]
-pub(super) struct Redirects {
+pub(crate) struct Redirects {
     /// How many are followed; with 0 the redirect is the answer.
-    pub(super) most: usize,
+    pub(crate) most: usize,
     /// Where a key may go besides the origin of its call.
-    pub(super) allowed: Vec<Url>,
+    pub(crate) allowed: Vec<Url>,
 }
 
 /// What a request without an answer ended with.
-pub(super) enum Broken {
+pub(crate) enum Broken {
     Refused { status: StatusCode, reason: RefusedRedirect },
     Failed(reqwest_middleware::Error),
 }
@@ -43,7 +43,7 @@ struct Travel {
 
 impl Redirects {
     /// Sends a request and follows its redirects; `keyed` if it must not be sent on as it is without its key.
-    pub(super) async fn exchange(
+    pub(crate) async fn exchange(
         &self,
         request: Request,
         keyed: bool,
@@ -129,7 +129,7 @@ fn bodiless(request: &Request) -> Request {
 
 /// Reads an answer's body up to the limit, so that one that breaks off is an error here, where there can be another
 /// attempt, and not in the caller's hands. A longer one goes on as a stream behind what was read.
-pub(super) async fn read_ahead(response: Response, limit: usize) -> reqwest::Result<Response> {
+pub(crate) async fn read_ahead(response: Response, limit: usize) -> reqwest::Result<Response> {
     let url = response.url().clone();
     let (mut parts, mut rest) = http::Response::from(response).into_parts();
     // The conversion leaves the URL behind.

@@ -6,17 +6,17 @@ use std::{fmt, sync::Arc};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest as _, Sha256};
 
-use super::Error;
+use crate::Error;
 
 /// The header that carries the key.
-pub(super) const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
+pub(crate) const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The most characters a key may have.
 const MAX_LENGTH: usize = 255;
 
 /// How a key is written into the header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Spelling {
+pub enum KeyQuoting {
     /// `Idempotency-Key: abc`, which every server known to us understands.
     #[default]
     Bare,
@@ -33,7 +33,7 @@ pub enum Spelling {
 pub struct Key {
     characters: Arc<str>,
     /// How this key goes out; `None` leaves it to the client.
-    spelling: Option<Spelling>,
+    spelling: Option<KeyQuoting>,
 }
 
 impl Key {
@@ -72,7 +72,7 @@ impl Key {
     }
 
     /// The key of a header that the caller set, if there is one.
-    pub(super) fn from_headers(headers: &HeaderMap) -> Result<Option<Self>, Error> {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Result<Option<Self>, Error> {
         let mut lines = headers.get_all(HEADER).iter();
         let Some(line) = lines.next() else { return Ok(None) };
         let line = line.to_str().map_err(|_| Error::KeyMalformed)?;
@@ -81,23 +81,23 @@ impl Key {
         }
         let quoted = line.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
         let key = Self::new(quoted.unwrap_or(line))?;
-        Ok(Some(key.spelt(if quoted.is_some() { Spelling::Quoted } else { Spelling::Bare })))
+        Ok(Some(key.with_quoting(if quoted.is_some() { KeyQuoting::Quoted } else { KeyQuoting::Bare })))
     }
 
     /// The same key with its spelling settled, unless it is already.
-    pub(super) fn spelt(self, spelling: Spelling) -> Self {
+    pub(crate) fn with_quoting(self, spelling: KeyQuoting) -> Self {
         Self { spelling: self.spelling.or(Some(spelling)), ..self }
     }
 
-    pub(super) fn spelling(&self) -> Spelling {
+    pub(crate) fn spelling(&self) -> KeyQuoting {
         self.spelling.unwrap_or_default()
     }
 
     /// The header's value, marked so that `Debug` of the request hides it.
-    pub(super) fn to_header(&self) -> Result<HeaderValue, Error> {
+    pub(crate) fn to_header(&self) -> Result<HeaderValue, Error> {
         let line = match self.spelling() {
-            Spelling::Bare => HeaderValue::from_str(&self.characters),
-            Spelling::Quoted => HeaderValue::try_from(format!("\"{}\"", self.characters)),
+            KeyQuoting::Bare => HeaderValue::from_str(&self.characters),
+            KeyQuoting::Quoted => HeaderValue::try_from(format!("\"{}\"", self.characters)),
         };
         let mut line = line.map_err(|_| Error::KeyMalformed)?;
         line.set_sensitive(true);
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn b78_a_callers_line_is_sent_as_it_was_written() {
         for line in [&b"order-17"[..], b"\"order-17\""] {
-            let key = of_line(line).unwrap().unwrap().spelt(Spelling::default());
+            let key = of_line(line).unwrap().unwrap().with_quoting(KeyQuoting::default());
             assert_eq!((key.as_str(), key.to_header().unwrap().as_bytes()), ("order-17", line));
         }
         assert!(Key::from_headers(&HeaderMap::new()).unwrap().is_none());

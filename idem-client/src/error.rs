@@ -5,9 +5,9 @@ use std::{fmt, time::Duration};
 
 use reqwest::{Method, StatusCode};
 
-use super::Key;
+use crate::Key;
 
-/// Any error of the application's own, as a [`Journal`](super::Journal) returns it.
+/// Any error of the application's own, as a [`Journal`](crate::Journal) returns it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a call has no final answer. It comes inside a [`reqwest_middleware::Error`]; [`Error::of`] finds it there.
@@ -42,7 +42,7 @@ pub enum Error {
         key: Key,
     },
 
-    /// Nothing was sent: the [`Journal`](super::Journal) did not take the call.
+    /// Nothing was sent: the [`Journal`](crate::Journal) did not take the call.
     #[error("nothing was sent for key {}: the journal did not keep the call", .key.digest())]
     NotKept {
         /// The call's key.
@@ -83,13 +83,13 @@ pub enum Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RefusedRedirect {
-    /// A 307 or 308 to another scheme, host or port, which the key must not reach: [`Builder::allow_origin`](super::Builder::allow_origin).
+    /// A 307 or 308 to another scheme, host or port, which the key must not reach: [`Builder::allow_origin`](crate::Builder::allow_origin).
     #[error("it leads to another origin; if the key may go there, allow it with `Builder::allow_origin`")]
     OtherOrigin,
     /// A 301, 302 or 303 after which the request would be a write still, without its key.
     #[error("only 307 and 308 keep the key, and the request would be sent without it")]
     KeyLost,
-    /// More than [`Builder::redirects`](super::Builder::redirects).
+    /// More than [`Builder::redirects`](crate::Builder::redirects).
     #[error("there were too many before it")]
     TooMany,
 }
@@ -129,10 +129,10 @@ impl From<Error> for reqwest_middleware::Error {
 /// A call without a final answer: how often and how long it was tried, and what came last.
 #[derive(Debug)]
 pub struct GaveUp {
-    pub(super) key: Key,
-    pub(super) attempts: u32,
-    pub(super) elapsed: Duration,
-    pub(super) last: Failure,
+    pub(crate) key: Key,
+    pub(crate) attempts: u32,
+    pub(crate) elapsed: Duration,
+    pub(crate) last: Failure,
 }
 
 /// What an attempt ended with that was no final answer.
@@ -143,7 +143,7 @@ pub enum Failure {
     Status(StatusCode),
     /// The network's: no connection, a reset, an answer that broke off. Without the URL.
     Network(reqwest::Error),
-    /// No answer within [`Builder::attempt_timeout`](super::Builder::attempt_timeout), or what was left of the budget.
+    /// No answer within [`Builder::attempt_timeout`](crate::Builder::attempt_timeout), or what was left of the budget.
     TimedOut,
 }
 

@@ -11,8 +11,8 @@ use reqwest::{
 use reqwest_middleware::{ClientWithMiddleware, RequestBuilder};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Error, Key, Spelling,
+use crate::{
+    Error, Key, KeyQuoting,
     key::{self},
 };
 
@@ -33,7 +33,7 @@ pub struct Call {
 
 /// Says which call a request resumes; the middleware takes it out of the request's extensions.
 #[derive(Clone)]
-pub(super) struct Resumed(pub(super) Arc<Call>);
+pub(crate) struct Resumed(pub(crate) Arc<Call>);
 
 /// The first line of a kept call.
 #[derive(Serialize, Deserialize)]
@@ -49,7 +49,7 @@ struct Head {
 
 impl Call {
     /// The call of a request whose body is bytes.
-    pub(super) fn of(key: Key, request: &Request) -> Result<Self, Error> {
+    pub(crate) fn of(key: Key, request: &Request) -> Result<Self, Error> {
         let Some(body) = bytes(request) else { return Err(Error::NotRepeatable { key }) };
         let mut headers = request.headers().clone();
         for secret in [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION, key::HEADER] {
@@ -100,7 +100,7 @@ impl Call {
         let head = Head {
             version: VERSION,
             key: self.key.as_str().to_owned(),
-            quoted: self.key.spelling() == Spelling::Quoted,
+            quoted: self.key.spelling() == KeyQuoting::Quoted,
             method: self.method.to_string(),
             url: self.url.to_string(),
             headers: self.headers.iter().map(|(name, value)| (name.to_string(), latin(value))).collect(),
@@ -122,10 +122,10 @@ impl Call {
         if version != VERSION {
             return Err(Error::Unreadable("its version is another"));
         }
-        let spelling = if quoted { Spelling::Quoted } else { Spelling::Bare };
+        let spelling = if quoted { KeyQuoting::Quoted } else { KeyQuoting::Bare };
         let headers: Option<Vec<_>> = headers.into_iter().map(|(name, value)| header(&name, &value)).collect();
         Ok(Self {
-            key: Key::new(key).map_err(|_| Error::Unreadable("its key is none"))?.spelt(spelling),
+            key: Key::new(key).map_err(|_| Error::Unreadable("its key is none"))?.with_quoting(spelling),
             method: method.parse().map_err(|_| Error::Unreadable("its method is none"))?,
             url: url.parse().map_err(|_| Error::Unreadable("its URL is none"))?,
             headers: headers
@@ -153,7 +153,7 @@ impl Call {
     }
 
     /// Whether a request is this call's: a server compares method, target and body.
-    pub(super) fn is_request(&self, request: &Request) -> bool {
+    pub(crate) fn is_request(&self, request: &Request) -> bool {
         *request.method() == self.method && *request.url() == self.url && bytes(request) == Some(&self.body)
     }
 }
@@ -204,7 +204,7 @@ mod tests {
             request.headers_mut().append(name, value);
         }
         *request.body_mut() = Some(body.into());
-        Call::of(Key::new("order-17").unwrap().spelt(Spelling::Quoted), &request).unwrap()
+        Call::of(Key::new("order-17").unwrap().with_quoting(KeyQuoting::Quoted), &request).unwrap()
     }
 
     #[test]
@@ -214,7 +214,7 @@ mod tests {
             let read = Call::decode(&kept.encode()).unwrap();
             assert_eq!((read.key(), read.method(), read.url()), (kept.key(), kept.method(), kept.url()));
             assert_eq!((read.headers(), &read.body()[..]), (kept.headers(), body));
-            assert_eq!(read.key().spelling(), Spelling::Quoted);
+            assert_eq!(read.key().spelling(), KeyQuoting::Quoted);
         }
     }
 

@@ -5,14 +5,14 @@ use std::pin::Pin;
 
 use reqwest::StatusCode;
 
-use super::{BoxError, Call};
+use crate::{BoxError, Call};
 
 /// Keeps calls from before their first attempt until after their answer.
 ///
 /// After a restart, [resume](Call::resume) every call that was kept and not forgotten:
 ///
 /// ```
-/// use idem_runtime::client::{BoxError, Call, Journal, reqwest::StatusCode};
+/// use idem_client::{BoxError, Call, Journal, reqwest::StatusCode};
 ///
 /// struct Folder(std::path::PathBuf);
 ///
@@ -32,7 +32,7 @@ pub trait Journal: Send + Sync + 'static {
     /// Keeps a call, before its first attempt. It must last when this returns.
     ///
     /// # Errors
-    /// Whatever the application likes: nothing is sent, and the caller gets [`Error::NotKept`](super::Error::NotKept).
+    /// Whatever the application likes: nothing is sent, and the caller gets [`Error::NotKept`](crate::Error::NotKept).
     fn keep(&self, call: &Call) -> impl Future<Output = Result<(), BoxError>> + Send;
 
     /// Told that the call has its final answer, which the caller is about to get: any answer but those that are retried.
@@ -51,7 +51,7 @@ pub trait Journal: Send + Sync + 'static {
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A journal of whatever type.
-pub(super) trait AnyJournal: Send + Sync {
+pub(crate) trait AnyJournal: Send + Sync {
     fn keep<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<(), BoxError>>;
     fn forget<'a>(&'a self, call: &'a Call, status: StatusCode) -> BoxFuture<'a, Result<(), BoxError>>;
 }

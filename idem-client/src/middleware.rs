@@ -12,8 +12,8 @@ use reqwest_middleware::{Middleware, Next};
 use retry_policies::{RetryDecision, RetryPolicy};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{
-    Call, Error, Failure, GaveUp, Key, Spelling,
+use crate::{
+    Call, Error, Failure, GaveUp, Key, KeyQuoting,
     answer::{is_final, retry_after},
     call::Resumed,
     exchange::{Broken, Redirects, read_ahead},
@@ -21,18 +21,18 @@ use super::{
     key::HEADER,
 };
 
-/// What [`Builder`](super::Builder) has collected.
+/// What [`Builder`](crate::Builder) has collected.
 #[derive(Clone)]
-pub(super) struct Idempotent {
-    pub(super) methods: Vec<Method>,
-    pub(super) spelling: Spelling,
-    pub(super) budget: Duration,
-    pub(super) attempt_timeout: Duration,
-    pub(super) max_retry_after: Duration,
-    pub(super) read_ahead: usize,
-    pub(super) backoff: Arc<dyn RetryPolicy + Send + Sync>,
-    pub(super) redirects: Redirects,
-    pub(super) journal: Option<Arc<dyn AnyJournal>>,
+pub(crate) struct Idempotent {
+    pub(crate) methods: Vec<Method>,
+    pub(crate) spelling: KeyQuoting,
+    pub(crate) budget: Duration,
+    pub(crate) attempt_timeout: Duration,
+    pub(crate) max_retry_after: Duration,
+    pub(crate) read_ahead: usize,
+    pub(crate) backoff: Arc<dyn RetryPolicy + Send + Sync>,
+    pub(crate) redirects: Redirects,
+    pub(crate) journal: Option<Arc<dyn AnyJournal>>,
 }
 
 /// What an attempt without a final answer ended with.
@@ -77,7 +77,7 @@ impl Idempotent {
     fn key(&self, request: &Request, given: Option<Key>, resumed: Option<&Call>) -> Result<Key, Error> {
         let given = [Key::from_headers(request.headers())?, given, resumed.map(|call| call.key().clone())];
         let mut given = given.into_iter().flatten();
-        let key = given.next().unwrap_or_else(Key::random).spelt(self.spelling);
+        let key = given.next().unwrap_or_else(Key::random).with_quoting(self.spelling);
         if given.any(|other| other != key) {
             return Err(Error::KeyTwice);
         }

@@ -7,13 +7,13 @@ use reqwest::{Method, Url, redirect};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 use retry_policies::{Jitter, RetryPolicy, policies::ExponentialBackoff};
 
-use super::{Journal, Spelling, exchange::Redirects, middleware::Idempotent};
+use crate::{Journal, KeyQuoting, exchange::Redirects, middleware::Idempotent};
 
-/// Builds a client whose calls can be repeated safely; see the [module](super).
+/// Builds a client whose calls can be repeated safely; see the [crate](crate).
 ///
 /// ```
 /// use std::time::Duration;
-/// use idem_runtime::client::{Builder, reqwest};
+/// use idem_client::{Builder, reqwest};
 ///
 /// let transport = reqwest::Client::builder().connect_timeout(Duration::from_secs(3)).user_agent("shop/1");
 /// let client = Builder::new()
@@ -39,7 +39,7 @@ impl Builder {
             .build_with_max_retries(u32::MAX);
         let middleware = Idempotent {
             methods: vec![Method::POST, Method::PATCH],
-            spelling: Spelling::default(),
+            spelling: KeyQuoting::default(),
             budget: Duration::from_mins(2),
             attempt_timeout: Duration::from_secs(30),
             max_retry_after: Duration::from_secs(30),
@@ -84,9 +84,9 @@ impl Builder {
         self
     }
 
-    /// How keys are written that have no spelling yet: random ones and those of [`Key::new`](super::Key::new). A header
-    /// that the caller set is sent as it is. Default: [`Spelling::Bare`].
-    pub fn spelling(mut self, spelling: Spelling) -> Self {
+    /// How keys are written that have no spelling yet: random ones and those of [`Key::new`](crate::Key::new). A header
+    /// that the caller set is sent as it is. Default: [`KeyQuoting::Bare`].
+    pub fn spelling(mut self, spelling: KeyQuoting) -> Self {
         self.middleware.spelling = spelling;
         self
     }

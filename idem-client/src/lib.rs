@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use idem_runtime::client::{Builder, Key, reqwest};
+//! use idem_client::{Builder, Key, reqwest};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 //! # let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
@@ -71,7 +71,7 @@
 //! key. Without one, [`Error::key`] has the key of a call that was given up.
 //!
 //! ```
-//! # use idem_runtime::client::{BoxError, Call, reqwest_middleware::ClientWithMiddleware};
+//! # use idem_client::{BoxError, Call, reqwest_middleware::ClientWithMiddleware};
 //! async fn resume_all(kept: Vec<Vec<u8>>, client: &ClientWithMiddleware, token: &str) -> Result<(), BoxError> {
 //!     for bytes in kept {
 //!         let answer = Call::decode(&bytes)?.resume(client).bearer_auth(token).send().await?;
@@ -106,5 +106,5 @@ pub use builder::Builder;
 pub use call::Call;
 pub use error::{BoxError, Error, Failure, GaveUp, RefusedRedirect};
 pub use journal::Journal;
-pub use key::{Key, Spelling};
+pub use key::{Key, KeyQuoting};
 pub use {reqwest, reqwest_middleware, retry_policies};

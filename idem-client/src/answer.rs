@@ -12,13 +12,13 @@ use reqwest::{
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// Whether no further attempt can bring another answer. A stored one comes back whatever its status, 409 and 5xx too.
-pub(super) fn is_final(status: StatusCode, headers: &HeaderMap) -> bool {
+pub(crate) fn is_final(status: StatusCode, headers: &HeaderMap) -> bool {
     let replayed = headers.get(REPLAYED).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"));
     replayed || !(status == StatusCode::CONFLICT || status.is_server_error())
 }
 
 /// How long the server asks to wait. What cannot be read, a negative number among it, asks for nothing.
-pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         // More digits than fit are a long time too.
