@@ -232,11 +232,12 @@ async fn b73_leases_recoveries_and_decisions_by_hand_are_told_of_without_a_secre
     service.probe.gate.open();
     assert_eq!(first.await.unwrap().status, 503);
     let [stalled] = &service.idempotency.stalled().await.unwrap()[..] else { panic!("one is left") };
-    service.idempotency.resolve(stalled.id, "grace@example.com", Verdict::NeverExecuted).await.unwrap();
-    let again = service.idempotency.resolve(stalled.id, "grace@example.com", Verdict::NeverExecuted).await.unwrap_err();
+    service.idempotency.resolve(stalled.id(), "grace@example.com", Verdict::NeverExecuted).await.unwrap();
+    let again =
+        service.idempotency.resolve(stalled.id(), "grace@example.com", Verdict::NeverExecuted).await.unwrap_err();
 
     let text = heard();
-    let id = stalled.id.to_string();
+    let id = stalled.id().to_string();
     let line = |parts: &[&str]| {
         let found = text.lines().any(|line| parts.iter().all(|part| line.contains(part)));
         assert!(found, "no line with {parts:?} in {text}");

@@ -157,7 +157,7 @@ async fn b65_a_million_records_on_postgres() {
         assert_problem(&service.charge("/doubt", &key("0"), "panic").await, 409, "in-progress");
         let stalled = service.idempotency.stalled().await.unwrap();
         assert_eq!(stalled.len(), 3);
-        service.idempotency.resolve(stalled[0].id, "ada", Verdict::NeverExecuted).await.unwrap();
+        service.idempotency.resolve(stalled[0].id(), "ada", Verdict::NeverExecuted).await.unwrap();
         assert_eq!(service.sweep().await.completed, 2);
         assert_eq!(service.sweep().await, idem_runtime::recovery::SweepReport::default());
         let pruned = service.idempotency.prune().await.unwrap();
@@ -205,7 +205,7 @@ async fn b65_a_million_records_on_sqlite() {
     assert_problem(&service.charge("/doubt", "0", "panic").await, 409, "in-progress");
     let stalled = service.idempotency.stalled().await.unwrap();
     assert_eq!(stalled.len(), 3);
-    service.idempotency.resolve(stalled[0].id, "ada", Verdict::NeverExecuted).await.unwrap();
+    service.idempotency.resolve(stalled[0].id(), "ada", Verdict::NeverExecuted).await.unwrap();
     assert_eq!(service.sweep().await.completed, 2);
     assert_eq!(service.idempotency.prune().await.unwrap(), 2500);
 

@@ -122,7 +122,7 @@ fn consumer(
 pub(crate) fn done(root: &TokenStream, ty: &Type) -> TokenStream {
     let at = at(root, types::caret(ty));
     quote_spanned! {at.span()=>
-        #at::Result<#at::Once<<#ty as #at::Returned>::Value>, #at::NotDone<<#ty as #at::Returned>::Error>>
+        #at::Result<#at::Once<<#ty as #at::Returned>::Value>, #at::ConsumeError<<#ty as #at::Returned>::Error>>
     }
 }
 

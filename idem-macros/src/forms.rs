@@ -12,7 +12,7 @@ pub(crate) const WORDS: &[Words] = &[
         "OnServerError",
         &[("reconcile", "Reconcile"), ("release", "Release"), ("store", "Store")],
     ),
-    Words::new("replay", "Replay", &[("status", "Status"), ("whole", "Whole")]),
+    Words::new("replay", "Replay", &[("status", "Status"), ("whole", "Full")]),
     Words::new("set_cookie", "SetCookie", &[("drop", "Drop"), ("replay", "Replay")]),
 ];
 

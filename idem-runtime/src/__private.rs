@@ -18,7 +18,7 @@ pub use crate::{
         tasks::{Finishing, Tasks},
     },
     messages::{
-        ConsumeError as NotDone, Once,
+        ConsumeError, Once,
         claim::{Message, Unclaimed, message},
         expansion::{Came, ElseNoResult, Payload, Returned, payload_of},
         value::{Form, form},

@@ -12,7 +12,7 @@ async fn a_person_decides_a_stalled_record() {
     let service = Service::start(routes()).await;
     let idempotency = &service.app.idempotency;
     let _dead = service.dead("/charge", &["done", "not", "ask"]).await;
-    let ids: Vec<_> = idempotency.stalled().await.unwrap().into_iter().map(|stalled| stalled.id).collect();
+    let ids: Vec<_> = idempotency.stalled().await.unwrap().into_iter().map(|stalled| stalled.id()).collect();
     let same = ids[0].to_string().parse().unwrap();
     assert_eq!(ids[0], same);
 
@@ -43,7 +43,7 @@ async fn a_live_attempt_is_neither_taken_nor_resolved() {
     assert!(service.app.idempotency.stalled().await.unwrap().is_empty());
     assert_eq!(service.recovery(|_, _| Ok(found())).sweep().await.unwrap(), SweepReport::default());
     service.execute(LAPSE).await;
-    let id = service.app.idempotency.stalled().await.unwrap()[0].id;
+    let id = service.app.idempotency.stalled().await.unwrap()[0].id();
     service.execute(super::HALF_A_MINUTE).await;
     let early = service.app.idempotency.resolve(id, "ada", Verdict::NeverExecuted).await;
     assert!(matches!(early, Err(ResolveError::NotStalled)), "{early:?}");
@@ -61,7 +61,7 @@ async fn a_person_who_decides_while_a_reconciler_is_asked_has_the_last_word() {
     gate.entered().await;
     let stalled = service.app.idempotency.stalled().await.unwrap();
     let verdict = Verdict::completed((StatusCode::OK, "by hand"));
-    service.app.idempotency.resolve(stalled[0].id, "ada", verdict).await.unwrap();
+    service.app.idempotency.resolve(stalled[0].id(), "ada", verdict).await.unwrap();
     gate.open();
     assert_eq!(sweeping.await.unwrap(), swept(|s| s.failed = 1));
     assert_eq!(service.beside(routes()).await.post("/charge", "k", "1").await.text(), "by hand");
@@ -73,7 +73,7 @@ async fn a_verdict_that_cannot_be_stored_changes_nothing() {
     let defaults = |builder: idem_runtime::Builder<Db>| builder.max_response(10);
     let service = Service::with(routes(), defaults).await;
     let _dead = service.dead("/charge", &["k"]).await;
-    let id = service.app.idempotency.stalled().await.unwrap()[0].id;
+    let id = service.app.idempotency.stalled().await.unwrap()[0].id();
     let long = service.app.idempotency.resolve(id, "ada", Verdict::completed("longer than ten")).await;
     assert!(matches!(long, Err(ResolveError::Response(_))), "{long:?}");
     let recovery = service.recovery(|_, _| Ok(Verdict::completed("longer than ten")));
@@ -93,7 +93,7 @@ async fn a_person_who_gives_up_on_deciding_leaves_no_connection_inside_a_transac
         let other = service.beside(routes()).await;
         service.post("/charge", "k", "1").await;
         service.execute(UNDECIDED).await;
-        let id = service.app.idempotency.stalled().await.unwrap()[0].id;
+        let id = service.app.idempotency.stalled().await.unwrap()[0].id();
         cut(polls, service.app.idempotency.resolve(id, "ada", Verdict::Unknown)).await;
         assert_eq!(service.post("/charge", "k2", "1").await.status, 201);
         assert_eq!(other.counts().await, (2, 2, 2), "{polls}: what was answered is committed");

@@ -94,12 +94,12 @@ async fn b82_a_message_that_fails_panics_or_does_not_commit_is_rolled_back_and_i
     let panicked = deliver(&service, "panic").await;
     assert!(matches!(panicked, Err(ConsumeError::Panicked)), "{panicked:?}");
     let ended = deliver(&service, "ROLLBACK;").await;
-    assert!(matches!(ended, Err(ConsumeError::Store(Code::TransactionEnded))), "{ended:?}");
+    assert!(matches!(ended, Err(ConsumeError::Store { code: Code::TransactionEnded, .. })), "{ended:?}");
     service
         .execute("CREATE TABLE deferred (payment INTEGER REFERENCES payments (id) DEFERRABLE INITIALLY DEFERRED)")
         .await;
     let refused = deliver(&service, "INSERT INTO deferred VALUES (4711);").await;
-    assert!(matches!(refused, Err(ConsumeError::Store(Code::TransactionAborted))), "{refused:?}");
+    assert!(matches!(refused, Err(ConsumeError::Store { code: Code::TransactionAborted, .. })), "{refused:?}");
     assert_eq!(service.counts().await, (4, 0, 0));
     assert_eq!(deliver(&service, "").await.unwrap(), Once::Ran("receipt 5".to_owned()));
     assert_eq!(service.counts().await, (5, 1, 1));
@@ -167,7 +167,7 @@ async fn a_message_without_id_or_source_is_an_error_and_does_not_run() {
         assert!(matches!(told, Err(ConsumeError::NoId)), "{told:?}");
     }
     let told = handle(idempotency, &Queue(""), M, app).await;
-    assert!(matches!(told, Err(ConsumeError::Store(Code::ScopeEmpty))), "{told:?}");
+    assert!(matches!(told, Err(ConsumeError::Store { code: Code::ScopeEmpty, .. })), "{told:?}");
     assert_eq!(service.counts().await, (0, 0, 0));
 }
 

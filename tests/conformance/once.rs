@@ -143,7 +143,7 @@ async fn b82_a_commit_that_fails_is_no_effect_and_its_redelivery_runs() {
                 })
             })
             .await;
-        assert!(matches!(&told, Err(ConsumeError::Store(found)) if *found == code), "{sql}: {told:?}");
+        assert!(matches!(&told, Err(ConsumeError::Store { code: found, .. }) if *found == code), "{sql}: {told:?}");
         assert_eq!(service.counts().await, (0, rows, 0), "{sql}");
     }
     assert_eq!(deliver(&service, QUEUE, "m").await.unwrap(), Once::Ran("receipt".to_owned()));
@@ -206,7 +206,7 @@ async fn a_missing_id_or_source_is_an_error_of_its_own() {
     let idempotency = &service.app.idempotency;
     assert!(matches!(deliver(&service, QUEUE, "").await, Err(ConsumeError::NoId)));
     assert!(matches!(idempotency.once(QUEUE, None::<i64>, |tx| Box::pin(row(tx))).await, Err(ConsumeError::NoId)));
-    assert!(matches!(deliver(&service, "", "m").await, Err(ConsumeError::Store(Code::ScopeEmpty))));
+    assert!(matches!(deliver(&service, "", "m").await, Err(ConsumeError::Store { code: Code::ScopeEmpty, .. })));
     assert_eq!(service.counts().await, (0, 0, 0));
     assert!(idempotency.once(QUEUE, Some(7), |tx| Box::pin(row(tx))).await.is_ok());
     assert!(matches!(deliver(&service, QUEUE, "7").await, Ok(Once::AlreadyDone(_))), "a number is its text");
@@ -265,8 +265,11 @@ async fn a_consumer_that_is_dropped_rolls_back() {
 async fn a_store_that_is_down_is_no_acknowledgement() {
     let service = Service::start(routes()).await;
     service.execute("DROP TABLE idem_records").await;
-    assert!(matches!(deliver(&service, QUEUE, "m").await, Err(ConsumeError::Store(Code::Schema))));
+    assert!(matches!(deliver(&service, QUEUE, "m").await, Err(ConsumeError::Store { code: Code::Schema, .. })));
     service.pool.close().await;
-    assert!(matches!(deliver(&service, QUEUE, "m").await, Err(ConsumeError::Store(Code::StoreUnavailable))));
+    assert!(matches!(
+        deliver(&service, QUEUE, "m").await,
+        Err(ConsumeError::Store { code: Code::StoreUnavailable, .. })
+    ));
     assert_eq!(service.app.runs.count(), 0);
 }

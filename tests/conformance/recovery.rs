@@ -93,7 +93,7 @@ async fn a_reconciler_is_told_what_is_known() {
     }
     let stalled = service.app.idempotency.stalled().await.unwrap();
     assert_eq!((stalled[0].tries(), stalled[0].operation()), (3, "create_charge"));
-    assert_eq!(stalled[0].last_error.as_deref(), Some("the network is down: it really is"));
+    assert_eq!(stalled[0].last_error(), Some("the network is down: it really is"));
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -173,8 +173,15 @@ async fn a_reconciler_that_errs_panics_or_hangs_harms_no_other_record() {
     let done = soon("the sweep", async move { recovery.sweep().await.unwrap() }).await;
     assert_eq!(done, swept(|s| (s.completed, s.failed) = (3, 3)));
     assert_eq!(service.counts().await, (6, 3, 6));
-    let mut errors: Vec<_> =
-        service.app.idempotency.stalled().await.unwrap().into_iter().filter_map(|s| s.last_error).collect();
+    let mut errors: Vec<_> = service
+        .app
+        .idempotency
+        .stalled()
+        .await
+        .unwrap()
+        .into_iter()
+        .filter_map(|s| s.last_error().map(str::to_owned))
+        .collect();
     errors.sort();
     assert_eq!(errors, ["no", "the reconciler did not answer in 300ms", "the reconciler panicked"]);
     // The connections that they held are sound.
@@ -203,7 +210,7 @@ async fn a_verdict_whose_transaction_cannot_commit_is_asked_for_again() {
     assert_eq!(recovery.sweep().await.unwrap(), swept(|s| s.failed = 1));
     assert_eq!(recovery.sweep().await.unwrap(), SweepReport::default(), "not at once");
     assert_eq!(service.counts().await, (1, 0, 1));
-    let error = service.app.idempotency.stalled().await.unwrap()[0].last_error.clone().unwrap();
+    let error = service.app.idempotency.stalled().await.unwrap()[0].last_error().unwrap().to_owned();
     assert!(error.starts_with("the verdict could not be written"), "{error}");
 }
 
@@ -279,7 +286,7 @@ async fn limits_and_pauses_without_end_are_no_error() {
     let patient =
         Service::of(routes(), 5, |builder| builder.database_timeout(Duration::MAX), || ().into_response()).await;
     let _dead = patient.dead("/charge", &["k"]).await;
-    let id = patient.app.idempotency.stalled().await.unwrap()[0].id;
+    let id = patient.app.idempotency.stalled().await.unwrap()[0].id();
     patient.app.idempotency.resolve(id, "ada", found()).await.unwrap();
 }
 
@@ -299,7 +306,7 @@ async fn an_error_whose_text_panics_is_a_reconciler_that_panics() {
     let recovery = service.recovery(|_, _| Err(Box::new(NoText)));
     assert_eq!(recovery.sweep().await.unwrap(), swept(|s| s.failed = 1));
     let stalled = service.app.idempotency.stalled().await.unwrap();
-    assert_eq!(stalled[0].last_error.as_deref(), Some("the reconciler panicked"));
+    assert_eq!(stalled[0].last_error(), Some("the reconciler panicked"));
 }
 
 #[tokio::test]

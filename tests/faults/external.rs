@@ -369,7 +369,7 @@ async fn a_verdict_whose_connection_breaks_is_asked_for_again_or_stands() {
         assert_eq!(service.sweep().await, idem_runtime::recovery::SweepReport::default(), "not at once");
         if !stands {
             let stalled = service.idempotency.stalled().await.unwrap();
-            let error = stalled[0].last_error.as_deref().unwrap();
+            let error = stalled[0].last_error().unwrap();
             assert!(error.starts_with("the verdict could not be written"), "{error}");
             database.connect().await.execute(LAPSE).await.unwrap();
             assert_eq!(service.sweep().await.completed, 1);
