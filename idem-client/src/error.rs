@@ -191,9 +191,9 @@ impl fmt::Display for GaveUp {
         let Self { key, attempts, elapsed, last } = self;
         write!(
             f,
-            "no final response after {attempts} attempts in {:.1} s, the last failure was: {last}; the call may have taken \
-             effect: resume it under key {} with the same method, URL and body (`Call::resume`, or the key of this error), \
-             never with a new key",
+            "no final response in {:.1} s (attempts: {attempts}, last failure: {last}); the call may have taken effect: \
+             resume it under key {} with the same method, URL and body (`Call::resume`, or the key of this error), never \
+             with a new key",
             elapsed.as_secs_f64(),
             key.digest(),
         )
