@@ -1,5 +1,5 @@
-//! The choices of a client, and the client made of them.
-//! Only this makes one, so `reqwest`'s own redirects are off, and the middleware is the outermost, in every one.
+//! The settings of a client, and the client built from them.
+//! There is no other way to build one, so in every client the redirects of `reqwest` are off and the middleware is outermost.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -7,9 +7,9 @@ use reqwest::{Method, Url, redirect};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 use retry_policies::{Jitter, RetryPolicy, policies::ExponentialBackoff};
 
-use crate::{Journal, KeyQuoting, exchange::Redirects, middleware::Idempotent};
+use crate::{Error, Journal, KeyQuoting, exchange::Redirects, middleware::Idempotent};
 
-/// Builds a client whose calls can be repeated safely; see the [crate](crate).
+/// Builds a client whose calls can be retried safely. See the [crate documentation](crate).
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,7 +30,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Starts with every default.
+    /// Starts with all defaults.
     pub fn new() -> Self {
         let backoff = ExponentialBackoff::builder()
             .retry_bounds(Duration::from_millis(200), Duration::from_secs(10))
@@ -39,90 +39,104 @@ impl Builder {
             .build_with_max_retries(u32::MAX);
         let middleware = Idempotent {
             methods: vec![Method::POST, Method::PATCH],
-            spelling: KeyQuoting::default(),
+            quoting: KeyQuoting::default(),
             budget: Duration::from_mins(2),
             attempt_timeout: Duration::from_secs(30),
             max_retry_after: Duration::from_secs(30),
             read_ahead: 1024 * 1024,
             backoff: Arc::new(backoff),
-            redirects: Redirects { most: 10, allowed: Vec::new() },
+            redirects: Redirects { max: 10, allowed: Vec::new() },
             journal: None,
         };
         Self { middleware }
     }
 
-    /// How long a call may take in all: attempts, redirects and waits. No wait is begun that does not fit. Default: 2
-    /// minutes. It ends at the answer's headers and what [`read_ahead`](Self::read_ahead) reads.
+    /// Sets the maximum duration of a call: all its attempts, redirects and waits. Default: 2 minutes.
+    ///
+    /// The client gives up at once when the next wait would exceed the budget. The time to read the response counts up to
+    /// [`read_ahead`](Self::read_ahead) bytes of its body. Must not be zero.
     pub fn budget(mut self, budget: Duration) -> Self {
         self.middleware.budget = budget;
         self
     }
 
-    /// How long one attempt may take, with its redirects. After it the connection is closed and the next attempt made; if
-    /// the first is running still, the server says 409. Default: 30 seconds. A request's own `timeout` counts, too.
-    pub fn attempt_timeout(mut self, limit: Duration) -> Self {
-        self.middleware.attempt_timeout = limit;
+    /// Sets the maximum duration of one attempt, including its redirects. Default: 30 seconds.
+    ///
+    /// When it expires, the client closes the connection and retries. The server responds with 409 while the earlier attempt
+    /// is in flight. The `timeout` of a request also applies. Must not be zero.
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.middleware.attempt_timeout = timeout;
         self
     }
 
-    /// The most of a `Retry-After` that is waited for. Default: 30 seconds.
-    pub fn max_retry_after(mut self, cap: Duration) -> Self {
-        self.middleware.max_retry_after = cap;
+    /// Sets the maximum wait for a `Retry-After`. Default: 30 seconds. Zero ignores `Retry-After`.
+    pub fn max_retry_after(mut self, max: Duration) -> Self {
+        self.middleware.max_retry_after = max;
         self
     }
 
-    /// The waits between attempts, and how many there are. Default: exponential with full jitter, a random time below
-    /// 200 milliseconds, 400, 800, … up to 10 seconds, for as long as the budget lasts.
+    /// Sets the waits between attempts and the number of retries. Default: exponential with full jitter. The first wait is a
+    /// random time below 200 milliseconds, the next one below 400, and so on up to 10 seconds, without a limit on retries.
     pub fn backoff(mut self, policy: impl RetryPolicy + Send + Sync + 'static) -> Self {
         self.middleware.backoff = Arc::new(policy);
         self
     }
 
-    /// The methods that get keys and retries. Default: POST and PATCH.
+    /// Sets the methods that get keys and retries. Default: POST and PATCH.
     pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
         self.middleware.methods = methods.into_iter().collect();
         self
     }
 
-    /// How keys are written that have no spelling yet: random ones and those of [`Key::new`](crate::Key::new). A header
-    /// that the caller set is sent as it is. Default: [`KeyQuoting::Bare`].
-    pub fn spelling(mut self, spelling: KeyQuoting) -> Self {
-        self.middleware.spelling = spelling;
+    /// Sets how the header writes random keys and keys of [`Key::new`](crate::Key::new). A header that the caller set is sent
+    /// unchanged. Default: [`KeyQuoting::Bare`].
+    pub fn key_quoting(mut self, quoting: KeyQuoting) -> Self {
+        self.middleware.quoting = quoting;
         self
     }
 
-    /// How many redirects are followed; with 0 the redirect is the answer. Default: 10.
-    pub fn redirects(mut self, most: usize) -> Self {
-        self.middleware.redirects.most = most;
+    /// Sets the maximum number of redirects in one attempt. Default: 10. With 0 the client returns the redirect as the
+    /// response.
+    pub fn redirects(mut self, max: usize) -> Self {
+        self.middleware.redirects.max = max;
         self
     }
 
-    /// Lets a 307 or 308 take key and body to another origin (scheme, host and port of the URL; its path does not count).
-    /// `Authorization` and cookies do not go along. Default: none.
+    /// Allows a 307 or 308 redirect to send key and body to another origin: the scheme, host and port of the URL. The path
+    /// is ignored. `Authorization` and cookies are not sent there. Default: no other origin.
     pub fn allow_origin(mut self, origin: Url) -> Self {
         self.middleware.redirects.allowed.push(origin);
         self
     }
 
-    /// How many bytes of an answer are read as a part of the attempt, so that one that breaks off is retried; an answer of
-    /// that size or more comes as a stream, whose end is the caller's. Default: 1 MiB.
+    /// Sets how many bytes of a response body the client reads within the attempt. Default: 1 MiB.
+    ///
+    /// If the connection breaks within these bytes, the client retries. A longer body is streamed to the caller, who gets the
+    /// error if the connection breaks later.
     pub fn read_ahead(mut self, bytes: usize) -> Self {
         self.middleware.read_ahead = bytes;
         self
     }
 
-    /// Keeps each call from before its first attempt. Default: none.
+    /// Sets the journal, which stores each call before its first attempt. Default: no journal.
     pub fn journal(mut self, journal: impl Journal) -> Self {
         self.middleware.journal = Some(Arc::new(journal));
         self
     }
 
-    /// Makes the client. Whatever redirect policy the transport has is replaced: redirects are
-    /// [ours](Self::redirects) to follow.
+    /// Builds the client. This replaces the redirect policy of the transport, because the middleware follows
+    /// [redirects](Self::redirects) itself.
     ///
     /// # Errors
-    /// As `reqwest::ClientBuilder::build`: no TLS backend, no resolver.
-    pub fn build(self, transport: reqwest::ClientBuilder) -> reqwest::Result<ClientWithMiddleware> {
+    /// - [`Error::ZeroDuration`] if [`budget`](Self::budget) or [`attempt_timeout`](Self::attempt_timeout) is zero.
+    /// - The error of [`reqwest::ClientBuilder::build`], for example if there is no TLS backend.
+    pub fn build(self, transport: reqwest::ClientBuilder) -> reqwest_middleware::Result<ClientWithMiddleware> {
+        let Idempotent { budget, attempt_timeout, .. } = &self.middleware;
+        for (setting, duration) in [("budget", budget), ("attempt_timeout", attempt_timeout)] {
+            if duration.is_zero() {
+                return Err(Error::ZeroDuration { setting }.into());
+            }
+        }
         let transport = transport.redirect(redirect::Policy::none()).build()?;
         Ok(ClientBuilder::new(transport).with(self.middleware).build())
     }
@@ -136,12 +150,45 @@ impl Default for Builder {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Idempotent { methods, spelling, budget, attempt_timeout, .. } = &self.middleware;
+        let Idempotent { methods, quoting, budget, attempt_timeout, .. } = &self.middleware;
         f.debug_struct("Builder")
             .field("methods", methods)
-            .field("spelling", spelling)
+            .field("quoting", quoting)
             .field("budget", budget)
             .field("attempt_timeout", attempt_timeout)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn build(builder: Builder) -> reqwest_middleware::Result<ClientWithMiddleware> {
+        builder.build(reqwest::Client::builder().no_proxy())
+    }
+
+    #[test]
+    fn a_duration_of_zero_is_refused_and_named() {
+        for (builder, setting) in [
+            (Builder::new().budget(Duration::ZERO), "budget"),
+            (Builder::new().attempt_timeout(Duration::ZERO), "attempt_timeout"),
+        ] {
+            let error = build(builder).unwrap_err();
+            let named = match Error::of(&error) {
+                Some(Error::ZeroDuration { setting }) => *setting,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(named, setting);
+            assert_eq!(error.to_string(), format!("`Builder::{setting}` is zero: set a positive duration"));
+        }
+    }
+
+    #[test]
+    fn every_positive_duration_is_accepted_and_zero_ignores_retry_after() {
+        for duration in [Duration::from_nanos(1), Duration::MAX] {
+            assert!(build(Builder::new().budget(duration).attempt_timeout(duration)).is_ok());
+        }
+        assert!(build(Builder::new().max_retry_after(Duration::ZERO)).is_ok());
     }
 }

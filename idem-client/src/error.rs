@@ -1,5 +1,5 @@
-//! Why a call has no answer. None holds a key or a body: a call is named by its key's digest.
-//! Whether anything was sent is the first thing each of them says.
+//! Why a call has no response. No error contains a key or a body: it names the call by the digest of its key.
+//! Each text starts with whether anything was sent.
 
 use std::{fmt, time::Duration};
 
@@ -7,74 +7,82 @@ use reqwest::{Method, StatusCode};
 
 use crate::Key;
 
-/// Any error of the application's own, as a [`Journal`](crate::Journal) returns it.
+/// Any error of the application, as a [`Journal`](crate::Journal) returns it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a call has no final answer. It comes inside a [`reqwest_middleware::Error`]; [`Error::of`] finds it there.
+/// Why a call has no final response. The client returns it inside a [`reqwest_middleware::Error`]: [`Error::of`] extracts
+/// it.
 ///
-/// Errors of `reqwest` after which a retry is of no use (a URL without a host, say) come as they are.
+/// The client returns errors of `reqwest` unchanged if a retry cannot help, such as a URL without a host.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Nothing was sent: the `Idempotency-Key` is not exactly one key.
+    /// Nothing was sent: the `Idempotency-Key` is not exactly one valid key.
     #[error(
-        "nothing was sent: an idempotency key is one value of 1 to 255 visible ASCII characters without \", comma, semicolon and backslash"
+        "nothing was sent: invalid idempotency key: expected one value of 1 to 255 visible ASCII characters without `\"`, `,`, `;` and `\\`"
     )]
     KeyMalformed,
 
-    /// Nothing was sent: the request has one key in its header and another as its extension.
-    #[error("nothing was sent: the request's header and its extension are different keys, leave one of them out")]
+    /// Nothing was sent: the request has two different keys, in its header, in its extensions or from the call it resumes.
+    #[error("nothing was sent: the request has two different idempotency keys: remove one (header or extension)")]
     KeyTwice,
 
-    /// Nothing was sent: the request has a key, and its method is not one that gets keys.
+    /// Nothing was sent: the request has a key, but its method does not get one.
     #[error(
-        "nothing was sent: a {method} request was given a key, and only the methods of `Builder::methods` are protected"
+        "nothing was sent: the request has a key, but {method} requests get none: add the method to `Builder::methods`, or remove the key"
     )]
     NotProtected {
         /// The request's method.
         method: Method,
     },
 
-    /// Nothing was sent: the body is a stream, so no second attempt could send the same bytes.
-    #[error("nothing was sent for key {}: the body is a stream and cannot be sent twice, give it as bytes", .key.digest())]
+    /// Nothing was sent: the body is a stream, so a retry could not send the same bytes.
+    #[error("nothing was sent for key {}: the body is a stream and cannot be sent twice: pass it as bytes", .key.digest())]
     NotRepeatable {
         /// The call's key.
         key: Key,
     },
 
-    /// Nothing was sent: the [`Journal`](crate::Journal) did not take the call.
-    #[error("nothing was sent for key {}: the journal did not keep the call", .key.digest())]
+    /// Nothing was sent: the [`Journal`](crate::Journal) could not store the call.
+    #[error("nothing was sent for key {}: the journal could not store the call", .key.digest())]
     NotKept {
         /// The call's key.
         key: Key,
-        /// What the journal said.
+        /// The journal's error.
         source: BoxError,
     },
 
-    /// Nothing was sent: a resumed request has another method, URL or body than the call it resumes.
-    #[error("nothing was sent for key {}: a resumed call must have the method, URL and body that were kept", .key.digest())]
+    /// Nothing was sent: the method, URL or body of a resumed request differs from the stored call.
+    #[error("nothing was sent for key {}: the method, URL or body differs from the stored call: resume it unchanged", .key.digest())]
     Altered {
         /// The call's key.
         key: Key,
     },
 
-    /// What was to be a kept call is not one, or is one of a later version.
-    #[error("this is no call that this version can read: {0}")]
+    /// [`Call::decode`](crate::Call::decode) cannot read the bytes: they are not a call, or a later version wrote them.
+    #[error("cannot decode the stored call: {0}")]
     Unreadable(&'static str),
 
-    /// The server answered with a redirect that would take the request, or its key, where it must not go. Nothing was sent
-    /// there. Find out what the server did before another attempt.
+    /// [`Builder::build`](crate::Builder::build) found a duration of zero. No attempt could succeed within it.
+    #[error("`Builder::{setting}` is zero: set a positive duration")]
+    ZeroDuration {
+        /// The method of [`Builder`](crate::Builder) that set the duration.
+        setting: &'static str,
+    },
+
+    /// The server responded with a redirect to which the request or its key must not go. The client sent nothing there.
+    /// Find out what the server did before you try again.
     #[error("a {status} redirect was not followed{}: {reason}", of_key(.key.as_ref()))]
     RedirectRefused {
-        /// The call's key; none if its method gets none.
+        /// The call's key; `None` if requests of this method get no key.
         key: Option<Key>,
         /// The redirect's status.
         status: StatusCode,
-        /// Why.
+        /// Why it was not followed.
         reason: RefusedRedirect,
     },
 
-    /// The time, or the retries, are used up without a final answer. The call may have taken effect.
+    /// The budget or the retries are used up without a final response. The call may have taken effect.
     #[error(transparent)]
     GaveUp(Box<GaveUp>),
 }
@@ -83,19 +91,19 @@ pub enum Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RefusedRedirect {
-    /// A 307 or 308 to another scheme, host or port, which the key must not reach: [`Builder::allow_origin`](crate::Builder::allow_origin).
-    #[error("it leads to another origin; if the key may go there, allow it with `Builder::allow_origin`")]
+    /// A 307 or 308 to another scheme, host or port. [`Builder::allow_origin`](crate::Builder::allow_origin) allows it.
+    #[error("it leads to another origin: call `Builder::allow_origin` if the key may go there")]
     OtherOrigin,
-    /// A 301, 302 or 303 after which the request would be a write still, without its key.
-    #[error("only 307 and 308 keep the key, and the request would be sent without it")]
+    /// A 301, 302 or 303 that keeps the method. The request would be repeated without its key.
+    #[error("only 307 and 308 keep the key, and the request must not be repeated without it")]
     KeyLost,
-    /// More than [`Builder::redirects`](crate::Builder::redirects).
-    #[error("there were too many before it")]
+    /// More redirects than [`Builder::redirects`](crate::Builder::redirects) allows.
+    #[error("there were too many redirects: see `Builder::redirects`")]
     TooMany,
 }
 
 impl Error {
-    /// The error of this module inside one of `reqwest-middleware`.
+    /// Extracts the error of this crate from an error of `reqwest-middleware`.
     #[must_use]
     pub fn of(error: &reqwest_middleware::Error) -> Option<&Self> {
         match error {
@@ -104,14 +112,18 @@ impl Error {
         }
     }
 
-    /// The call's key, where there was one: with it and the same request the call can be resumed.
+    /// Returns the call's key, if it had one. Send the same request with this key to resume the call.
     #[must_use]
     pub fn key(&self) -> Option<&Key> {
         match self {
             Self::NotRepeatable { key } | Self::NotKept { key, .. } | Self::Altered { key } => Some(key),
             Self::RedirectRefused { key, .. } => key.as_ref(),
             Self::GaveUp(gave_up) => Some(&gave_up.key),
-            Self::KeyMalformed | Self::KeyTwice | Self::NotProtected { .. } | Self::Unreadable(_) => None,
+            Self::KeyMalformed
+            | Self::KeyTwice
+            | Self::NotProtected { .. }
+            | Self::Unreadable(_)
+            | Self::ZeroDuration { .. } => None,
         }
     }
 }
@@ -126,7 +138,7 @@ impl From<Error> for reqwest_middleware::Error {
     }
 }
 
-/// A call without a final answer: how often and how long it was tried, and what came last.
+/// A call without a final response: its attempts, their total time and the last failure.
 #[derive(Debug)]
 pub struct GaveUp {
     pub(crate) key: Key,
@@ -135,38 +147,39 @@ pub struct GaveUp {
     pub(crate) last: Failure,
 }
 
-/// What an attempt ended with that was no final answer.
+/// Why an attempt had no final response.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Failure {
-    /// A 409 or a 5xx that is not a replay.
+    /// The server responded with a 409 or a 5xx that is not a replay.
     Status(StatusCode),
-    /// The network's: no connection, a reset, an answer that broke off. Without the URL.
+    /// The network failed: no connection, a reset, an incomplete response. The error contains no URL.
     Network(reqwest::Error),
-    /// No answer within [`Builder::attempt_timeout`](crate::Builder::attempt_timeout), or what was left of the budget.
+    /// There was no response within [`Builder::attempt_timeout`](crate::Builder::attempt_timeout) or the rest of the
+    /// budget.
     TimedOut,
 }
 
 impl GaveUp {
-    /// The call's key: send the same request with it, and it takes effect once in all.
+    /// Returns the call's key. Send the same request with this key, and the call takes effect once in total.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// How many attempts were made, the first one included.
+    /// Returns the number of attempts, including the first.
     #[must_use]
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// From before the first attempt to after the last.
+    /// Returns the time from the start of the first attempt to the end of the last.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.elapsed
     }
 
-    /// What the last attempt ended with.
+    /// Returns why the last attempt failed.
     #[must_use]
     pub fn last(&self) -> &Failure {
         &self.last
@@ -178,8 +191,9 @@ impl fmt::Display for GaveUp {
         let Self { key, attempts, elapsed, last } = self;
         write!(
             f,
-            "no final answer after {attempts} attempts in {:.1} s, last {last}; the call may have taken effect: resume it \
-             under key {} with the same method, URL and body (`Call::resume`, or the key of this error), never with a new key",
+            "no final response in {:.1} s (attempts: {attempts}, last failure: {last}); the call may have taken effect: \
+             resume it under key {} with the same method, URL and body (`Call::resume`, or the key of this error), never \
+             with a new key",
             elapsed.as_secs_f64(),
             key.digest(),
         )
@@ -191,7 +205,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Status(status) => write!(f, "{status}"),
             Self::Network(error) => write!(f, "{error}"),
-            Self::TimedOut => f.write_str("no answer in time"),
+            Self::TimedOut => f.write_str("no response in time"),
         }
     }
 }

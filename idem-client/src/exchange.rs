@@ -1,5 +1,5 @@
-//! One attempt: a request, the redirects that it may follow, and the whole of its answer.
-//! Redirects are followed here because `reqwest` would carry the key along, to whatever place and with whatever method.
+//! One attempt: a request, the redirects that it may follow, and its complete response.
+//! This module follows redirects because `reqwest` would send the key along, to any origin and with any method.
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt as _, future::ready, stream};
@@ -17,92 +17,100 @@ use reqwest_middleware::Next;
 
 use crate::{RefusedRedirect, key};
 
-/// Where redirects may lead.
+/// Which redirects are followed.
 #[derive(Clone)]
 pub(crate) struct Redirects {
-    /// How many are followed; with 0 the redirect is the answer.
-    pub(crate) most: usize,
-    /// Where a key may go besides the origin of its call.
+    /// The maximum number; with 0 the redirect is the response.
+    pub(crate) max: usize,
+    /// The origins that may get a key, in addition to the origin of the call.
     pub(crate) allowed: Vec<Url>,
 }
 
-/// What a request without an answer ended with.
-pub(crate) enum Broken {
+/// Whether a request may be sent on without its key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protection {
+    /// It may not: without the key it could take effect twice.
+    Protected,
+    /// It may.
+    Unprotected,
+}
+
+/// Why a request has no response.
+pub(crate) enum ExchangeError {
     Refused { status: StatusCode, reason: RefusedRedirect },
     Failed(reqwest_middleware::Error),
 }
 
-/// A request on its way.
-struct Travel {
+/// A request between its redirects.
+struct Hop {
     request: Request,
-    /// Where its key was meant for.
+    /// The URL of the call: its origin may get the key.
     home: Url,
-    /// Whether it carries a key that it must not go on without.
-    keyed: bool,
+    protection: Protection,
 }
 
 impl Redirects {
-    /// Sends a request and follows its redirects; `keyed` if it must not be sent on as it is without its key.
+    /// Sends a request and follows its redirects.
     pub(crate) async fn exchange(
         &self,
         request: Request,
-        keyed: bool,
+        protection: Protection,
         extensions: &mut Extensions,
         next: &Next<'_>,
-    ) -> Result<Response, Broken> {
-        let mut travel = Travel { home: request.url().clone(), request, keyed };
+    ) -> Result<Response, ExchangeError> {
+        let mut hop = Hop { home: request.url().clone(), request, protection };
         let mut followed = 0;
         loop {
-            let copy = travel.request.try_clone();
+            let copy = hop.request.try_clone();
             let streamed = copy.is_none();
-            let copy = copy.unwrap_or_else(|| bodiless(&travel.request));
-            let response = next.clone().run(travel.request, extensions).await.map_err(Broken::Failed)?;
-            travel.request = copy;
+            let copy = copy.unwrap_or_else(|| without_body(&hop.request));
+            let response = next.clone().run(hop.request, extensions).await.map_err(ExchangeError::Failed)?;
+            hop.request = copy;
             let status = response.status();
-            let refused = |reason| Broken::Refused { status, reason };
-            let Some(target) = self.target(travel.request.url(), &response) else { return Ok(response) };
-            if followed == self.most {
+            let refused = |reason| ExchangeError::Refused { status, reason };
+            let Some(target) = self.target(hop.request.url(), &response) else { return Ok(response) };
+            if followed == self.max {
                 return Err(refused(RefusedRedirect::TooMany));
             }
             followed += 1;
-            travel = self.turn(travel, status, target).map_err(refused)?;
-            if streamed && *travel.request.method() != Method::GET {
-                // Its body is gone. The caller sees the redirect.
+            hop = self.follow(hop, status, target).map_err(refused)?;
+            if streamed && *hop.request.method() != Method::GET {
+                // The body was consumed and cannot be sent again: the caller gets the redirect.
                 return Ok(response);
             }
         }
     }
 
-    /// Where an answer leads, if it is a redirect that can be followed.
+    /// The target of a response, if it is a redirect that can be followed.
     fn target(&self, from: &Url, response: &Response) -> Option<Url> {
-        if self.most == 0 || !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        if self.max == 0 || !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
             return None;
         }
         let target = from.join(response.headers().get(LOCATION)?.to_str().ok()?).ok()?;
         matches!(target.scheme(), "http" | "https").then_some(target)
     }
 
-    /// The request as it goes on.
-    fn turn(&self, mut travel: Travel, status: StatusCode, target: Url) -> Result<Travel, RefusedRedirect> {
-        let request = &mut travel.request;
+    /// The request that follows a redirect.
+    fn follow(&self, mut hop: Hop, status: StatusCode, target: Url) -> Result<Hop, RefusedRedirect> {
+        let request = &mut hop.request;
         let keeps_method = matches!(status.as_u16(), 307 | 308);
         let becomes_get = match status {
             StatusCode::SEE_OTHER => *request.method() != Method::HEAD,
             StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => *request.method() == Method::POST,
             _ => false,
         };
-        let may_have_key = |url: &Url| *url == target || url.origin() == target.origin();
-        let allowed = may_have_key(&travel.home) || self.allowed.iter().any(may_have_key);
+        let is_target = |url: &Url| *url == target || url.origin() == target.origin();
+        let allowed = is_target(&hop.home) || self.allowed.iter().any(is_target);
         if becomes_get {
             *request.method_mut() = Method::GET;
             *request.body_mut() = None;
-            for of_the_body in [CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, TRANSFER_ENCODING] {
-                request.headers_mut().remove(of_the_body);
+            for body_header in [CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, TRANSFER_ENCODING] {
+                request.headers_mut().remove(body_header);
             }
-            travel.keyed = false;
-        } else if travel.keyed && !keeps_method {
+            hop.protection = Protection::Unprotected;
+        } else if hop.protection == Protection::Protected && !keeps_method {
             return Err(RefusedRedirect::KeyLost);
-        } else if travel.keyed && !allowed {
+        } else if hop.protection == Protection::Protected && !allowed {
             return Err(RefusedRedirect::OtherOrigin);
         }
         if !keeps_method || !allowed {
@@ -114,12 +122,12 @@ impl Redirects {
             }
         }
         *request.url_mut() = target;
-        Ok(travel)
+        Ok(hop)
     }
 }
 
-/// A request without its body, which is a stream and cannot be copied.
-fn bodiless(request: &Request) -> Request {
+/// Copies a request without its body, which is a stream and cannot be copied.
+fn without_body(request: &Request) -> Request {
     let mut copy = Request::new(request.method().clone(), request.url().clone());
     *copy.headers_mut() = request.headers().clone();
     *copy.timeout_mut() = request.timeout().copied();
@@ -127,12 +135,12 @@ fn bodiless(request: &Request) -> Request {
     copy
 }
 
-/// Reads an answer's body up to the limit, so that one that breaks off is an error here, where there can be another
-/// attempt, and not in the caller's hands. A longer one goes on as a stream behind what was read.
+/// Reads a response's body up to the limit, so that an incomplete one is an error of the attempt and can be retried.
+/// A longer body continues as a stream after the bytes that were read.
 pub(crate) async fn read_ahead(response: Response, limit: usize) -> reqwest::Result<Response> {
     let url = response.url().clone();
     let (mut parts, mut rest) = http::Response::from(response).into_parts();
-    // The conversion leaves the URL behind.
+    // The conversion drops the URL.
     let with_url = http::response::Builder::new().url(url).body(()).map(|with_url| with_url.into_parts().0.extensions);
     parts.extensions.extend(with_url.unwrap_or_default());
     let mut read = BytesMut::new();

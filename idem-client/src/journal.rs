@@ -1,5 +1,5 @@
-//! The hook that keeps calls, so that one cut short by a crash is resumed under its key.
-//! The application writes it, on its own database; idem only says when.
+//! The hook that stores calls, so that a call interrupted by a crash can be resumed under its key.
+//! The application implements it on its own storage; this crate decides when to call it.
 
 use std::pin::Pin;
 
@@ -7,9 +7,9 @@ use reqwest::StatusCode;
 
 use crate::{BoxError, Call};
 
-/// Keeps calls from before their first attempt until after their answer.
+/// Stores each call from before its first attempt until after its final response.
 ///
-/// After a restart, [resume](Call::resume) every call that was kept and not forgotten:
+/// After a restart, [resume](Call::resume) every call that is still stored:
 ///
 /// ```
 /// use idem_client::{BoxError, Call, Journal, reqwest::StatusCode};
@@ -19,7 +19,7 @@ use crate::{BoxError, Call};
 /// impl Journal for Folder {
 ///     async fn keep(&self, call: &Call) -> Result<(), BoxError> {
 ///         std::fs::create_dir_all(&self.0)?;
-///         std::fs::write(self.0.join(call.key().digest()), call.encode())?; // a real one writes and syncs off the runtime
+///         std::fs::write(self.0.join(call.key().digest()), call.encode())?; // in production: fsync, in `spawn_blocking`
 ///         Ok(())
 ///     }
 ///
@@ -29,19 +29,22 @@ use crate::{BoxError, Call};
 /// }
 /// ```
 pub trait Journal: Send + Sync + 'static {
-    /// Keeps a call, before its first attempt. It must last when this returns.
+    /// Stores a call before its first attempt. The call must be durable when this returns.
     ///
     /// # Errors
-    /// Whatever the application likes: nothing is sent, and the caller gets [`Error::NotKept`](crate::Error::NotKept).
+    /// Any error of the application. Nothing is sent, and the caller gets [`Error::NotKept`](crate::Error::NotKept).
     fn keep(&self, call: &Call) -> impl Future<Output = Result<(), BoxError>> + Send;
 
-    /// Told that the call has its final answer, which the caller is about to get: any answer but those that are retried.
-    /// Does nothing by default: whoever must not lose the answer forgets the call together with storing what it said.
+    /// Deletes a call that has its final response, just before the caller gets that response. By default this does
+    /// nothing. If you must not lose the response, keep the default and delete the call in the transaction that stores the
+    /// response.
     ///
-    /// A replayed 5xx is final and says that the outcome is uncertain: look at what became of it before you forget it.
+    /// A final response can be a replayed 5xx. Then the outcome of the call is uncertain: find it out before you delete
+    /// the call.
     ///
     /// # Errors
-    /// Whatever the application likes: it is logged, and the caller gets the answer. Resumed once more, the call is replayed.
+    /// Any error of the application. The client logs it, and the caller gets the response. If the call is resumed later,
+    /// the server replays the response.
     fn forget(&self, call: &Call, status: StatusCode) -> impl Future<Output = Result<(), BoxError>> + Send {
         let _ = (call, status);
         async { Ok(()) }
@@ -50,7 +53,7 @@ pub trait Journal: Send + Sync + 'static {
 
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A journal of whatever type.
+/// A journal behind `dyn`.
 pub(crate) trait AnyJournal: Send + Sync {
     fn keep<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<(), BoxError>>;
     fn forget<'a>(&'a self, call: &'a Call, status: StatusCode) -> BoxFuture<'a, Result<(), BoxError>>;

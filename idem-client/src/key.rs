@@ -1,5 +1,5 @@
-//! The key of one logical call: random or the caller's, checked before anything is sent, and never shown.
-//! What is shown instead is its digest, which whoever knows the key can compute.
+//! The key of one call: random or set by the caller. It is checked before anything is sent.
+//! Logs and errors show its digest instead, which anyone who knows the key can compute.
 
 use std::{fmt, sync::Arc};
 
@@ -11,59 +11,60 @@ use crate::Error;
 /// The header that carries the key.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// The most characters a key may have.
+/// The maximum length of a key in characters.
 const MAX_LENGTH: usize = 255;
 
-/// How a key is written into the header.
+/// Whether the header quotes the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyQuoting {
-    /// `Idempotency-Key: abc`, which every server known to us understands.
+    /// `Idempotency-Key: abc`. All servers known to the authors accept it.
     #[default]
     Bare,
-    /// `Idempotency-Key: "abc"`, a string of RFC 9651 as the IETF draft has it. Servers that do not know the draft may take
-    /// the quotes for a part of the key.
+    /// `Idempotency-Key: "abc"`, an RFC 9651 string as in the IETF draft. Servers that do not implement the draft may read
+    /// the quotes as a part of the key.
     Quoted,
 }
 
-/// The client's token for one logical call: the same on all of its attempts, and no other call's.
+/// The client's token for one call. All attempts of the call send it, and no other call does.
 ///
-/// `Debug` shows the [digest](Self::digest), never the key. To give a call a key of your own, add it to the request:
+/// `Debug` shows the [digest](Self::digest), never the key. To choose the key of a call, add it to the request:
 /// `client.post(url).with_extension(Key::new("order-17")?)`.
 #[derive(Clone)]
 pub struct Key {
     characters: Arc<str>,
-    /// How this key goes out; `None` leaves it to the client.
-    spelling: Option<KeyQuoting>,
+    /// How the header writes this key; `None` leaves it to the client.
+    quoting: Option<KeyQuoting>,
 }
 
 impl Key {
-    /// A random key: a UUID, version 4.
+    /// Makes a random key: a version 4 UUID, lower case with hyphens.
     ///
     /// # Panics
-    /// If the operating system has no random numbers.
+    /// If the operating system provides no random numbers.
     #[must_use]
     pub fn random() -> Self {
-        Self { characters: uuid::Uuid::new_v4().to_string().into(), spelling: None }
+        Self { characters: uuid::Uuid::new_v4().to_string().into(), quoting: None }
     }
 
-    /// A key of your own: 1 to 255 characters of visible ASCII without `"`, `,`, `;` and `\`.
+    /// Makes a key from a string: 1 to 255 visible ASCII characters without `"`, `,`, `;` and `\`.
     ///
     /// # Errors
-    /// [`Error::KeyMalformed`] for anything else.
+    /// [`Error::KeyMalformed`] for any other string.
     pub fn new(characters: impl Into<String>) -> Result<Self, Error> {
         let characters = characters.into();
         let allowed = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b',' | b';' | b'\\');
         let well = (1..=MAX_LENGTH).contains(&characters.len()) && characters.bytes().all(allowed);
-        well.then(|| Self { characters: characters.into(), spelling: None }).ok_or(Error::KeyMalformed)
+        well.then(|| Self { characters: characters.into(), quoting: None }).ok_or(Error::KeyMalformed)
     }
 
-    /// The characters, without quotes. A secret as much as what it protects: whoever has it can ask for the answer.
+    /// Returns the characters, without quotes. Keep them as secret as the response: a request with this key can retrieve
+    /// the stored response.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.characters
     }
 
-    /// What stands for the key in logs and errors: `sha256:` and the first 16 digits that
+    /// Returns the name of the key in logs and errors: `sha256:` and the first 16 digits that
     /// `printf %s "$key" | sha256sum` prints.
     #[must_use]
     pub fn digest(&self) -> String {
@@ -71,7 +72,7 @@ impl Key {
         hash.iter().take(8).fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"))
     }
 
-    /// The key of a header that the caller set, if there is one.
+    /// Reads the key from a header that the caller set.
     pub(crate) fn from_headers(headers: &HeaderMap) -> Result<Option<Self>, Error> {
         let mut lines = headers.get_all(HEADER).iter();
         let Some(line) = lines.next() else { return Ok(None) };
@@ -84,18 +85,18 @@ impl Key {
         Ok(Some(key.with_quoting(if quoted.is_some() { KeyQuoting::Quoted } else { KeyQuoting::Bare })))
     }
 
-    /// The same key with its spelling settled, unless it is already.
-    pub(crate) fn with_quoting(self, spelling: KeyQuoting) -> Self {
-        Self { spelling: self.spelling.or(Some(spelling)), ..self }
+    /// Sets the quoting, unless the key already has one.
+    pub(crate) fn with_quoting(self, quoting: KeyQuoting) -> Self {
+        Self { quoting: self.quoting.or(Some(quoting)), ..self }
     }
 
-    pub(crate) fn spelling(&self) -> KeyQuoting {
-        self.spelling.unwrap_or_default()
+    pub(crate) fn quoting(&self) -> KeyQuoting {
+        self.quoting.unwrap_or_default()
     }
 
-    /// The header's value, marked so that `Debug` of the request hides it.
+    /// Writes the header's value, marked as sensitive so that `Debug` output of the request hides it.
     pub(crate) fn to_header(&self) -> Result<HeaderValue, Error> {
-        let line = match self.spelling() {
+        let line = match self.quoting() {
             KeyQuoting::Bare => HeaderValue::from_str(&self.characters),
             KeyQuoting::Quoted => HeaderValue::try_from(format!("\"{}\"", self.characters)),
         };
@@ -105,7 +106,7 @@ impl Key {
     }
 }
 
-/// Compares the characters; how they are spelt does not count.
+/// Compares the characters and ignores the quoting.
 impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
         self.characters == other.characters

@@ -1,5 +1,5 @@
-//! The client's half: a [`reqwest`] client whose calls can be repeated until they have an answer, and take effect once.
-//! It gives each call one `Idempotency-Key`, keeps it over every retry, and tells how to go on after a crash.
+//! A [`reqwest`] client whose calls can be retried safely: each call takes effect once.
+//! It gives each call one `Idempotency-Key`, sends that key on every retry, and can resume the call after a crash.
 //!
 //! ```
 //! use std::time::Duration;
@@ -16,8 +16,8 @@
 //! #         while !bytes.ends_with(b"}") {
 //! #             connection.read_buf(&mut bytes).await?;
 //! #         }
-//! #         let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-//! #         connection.write_all(answer.as_bytes()).await?;
+//! #         let response = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+//! #         connection.write_all(response.as_bytes()).await?;
 //! #     }
 //! #     std::io::Result::Ok(())
 //! # });
@@ -25,75 +25,94 @@
 //!
 //! let response = client
 //!     .post(url)
-//!     .with_extension(Key::new("order-17")?) // or leave it out: each call gets a random one
+//!     .with_extension(Key::new("order-17")?) // optional: without it the call gets a random key
 //!     .header("content-type", "application/json")
 //!     .body(r#"{"amount":1999}"#)
 //!     .send()
-//!     .await?; // the first answer was a 503; nobody noticed
+//!     .await?; // the first response was a 503, and the client retried
 //! assert_eq!(response.status(), 201);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! For `https`, name `reqwest` in your own `Cargo.toml` with the TLS feature you want, such as `rustls`.
+//! For `https`, add `reqwest` to your own `Cargo.toml` with the TLS feature you want, such as `rustls`.
 //!
 //! # One call
 //!
-//! A call is one `send` (or `execute`). It gets its key before the first attempt: that of its `Idempotency-Key` header, of
-//! the [`Key`] given as an extension, or a random UUID. All of its attempts have the same key and the same bytes; a
-//! body that is a stream (or `multipart`) is refused before anything is sent. The next call has another key, on a clone of
-//! the client, too. So do not repeat `send` yourself with a random key: that is a second call and can take effect twice.
-//! The answer has the call's [`Key`] among its extensions.
+//! One `send` (or `execute`) is one call. The call gets its key before the first attempt: the value of its
+//! `Idempotency-Key` header, the [`Key`] in its extensions, or a random UUID. All attempts of the call send the same key
+//! and the same bytes. A body that is a stream (or `multipart`) is refused before anything is sent. The response holds
+//! the [`Key`] in its extensions.
 //!
-//! Only POST and PATCH get keys and retries ([`Builder::methods`]). Other requests are sent once, as they are.
+//! The next call gets another key, also on a clone of the client. Do not repeat `send` yourself with a random key: that is
+//! a second call and can take effect a second time.
 //!
-//! | what an attempt meets | what follows |
+//! Only POST and PATCH requests get a key and retries ([`Builder::methods`]). Other requests are sent once, unchanged.
+//!
+//! | result of an attempt | what the client does |
 //! |---|---|
-//! | the network's failure, an answer that breaks off (up to [`Builder::read_ahead`]), [no answer in time](Builder::attempt_timeout) | a retry |
-//! | `409`, `5xx` | a retry |
-//! | the same with `Idempotent-Replayed: true` | it is the answer: stored, so no retry changes it |
-//! | any other `4xx`, `2xx` | it is the answer |
-//! | `307`, `308` | followed with key and body, to the same origin or an [allowed](Builder::allow_origin) one; else [`Error::RedirectRefused`] |
-//! | `303`; after a POST also `301`, `302` | followed as a GET without key and body |
-//! | after a PATCH `301`, `302` | [`Error::RedirectRefused`]: it would go on without its key |
+//! | a network failure, an incomplete response (up to [`Builder::read_ahead`]), a [timeout](Builder::attempt_timeout) | retries |
+//! | `409` or `5xx` | retries |
+//! | `409` or `5xx` with `Idempotent-Replayed: true` | returns it: the server has stored this response, and a retry cannot change it |
+//! | `2xx`, any other `4xx` | returns it |
+//! | `307`, `308` | follows it with key and body, to the same origin or an [allowed](Builder::allow_origin) one; else [`Error::RedirectRefused`] |
+//! | `303`; after a POST also `301`, `302` | follows it as a GET without key and body |
+//! | `301`, `302` after a PATCH | [`Error::RedirectRefused`]: the request would lose its key |
 //!
-//! Between attempts it waits: what `Retry-After` asks for, up to a [cap](Builder::max_retry_after), and on top of it a
-//! random time up to an exponentially growing bound ([`Builder::backoff`]). If that does not fit into the
-//! [budget](Builder::budget), or the budget ends, the error is [`Error::GaveUp`].
+//! Before a retry the client waits for the `Retry-After` of the response, up to a [limit](Builder::max_retry_after). It
+//! adds a random time below an exponentially growing bound ([`Builder::backoff`]). If the wait exceeds the rest of the
+//! [budget](Builder::budget), the error is [`Error::GaveUp`].
 //!
-//! A redirect to another origin loses `Authorization` and cookies, as in `reqwest`. `reqwest` itself follows none in such a
-//! client: it would take the key along wherever the redirect leads.
+//! A redirect to another origin drops `Authorization` and cookies, as in `reqwest`. The redirects of `reqwest` itself are
+//! disabled in this client, because they would send the key to any origin.
 //!
 //! # After a crash
 //!
-//! With a [`Journal`] each call is kept before its first attempt; after a restart, [`Call::resume`] sends it again under its
-//! key. Without one, [`Error::key`] has the key of a call that was given up.
+//! A [`Journal`] stores each call before its first attempt. After a restart, [`Call::resume`] sends the call again under
+//! its key. Without a journal, [`Error::key`] returns the key of a call that the client gave up.
 //!
 //! ```
 //! # use idem_client::{BoxError, Call, reqwest_middleware::ClientWithMiddleware};
-//! async fn resume_all(kept: Vec<Vec<u8>>, client: &ClientWithMiddleware, token: &str) -> Result<(), BoxError> {
-//!     for bytes in kept {
-//!         let answer = Call::decode(&bytes)?.resume(client).bearer_auth(token).send().await?;
-//!         println!("{} {}", answer.status(), answer.text().await?);
+//! async fn resume_all(stored: Vec<Vec<u8>>, client: &ClientWithMiddleware, token: &str) -> Result<(), BoxError> {
+//!     for bytes in stored {
+//!         let response = Call::decode(&bytes)?.resume(client).bearer_auth(token).send().await?;
+//!         println!("{} {}", response.status(), response.text().await?);
 //!     }
 //!     Ok(())
 //! }
 //! ```
 //!
+//! # The stored encoding
+//!
+//! [`Call::encode`] writes one line of JSON, a line feed (`\n`), and the bytes of the body. The line has no white space, and
+//! its members stand in this order:
+//!
+//! | member | type | value |
+//! |---|---|---|
+//! | `headers` | array of `[name, value]` pairs of strings | the stored headers: equal names are adjacent, in the order of their values; each character of a value is one byte, U+0000 to U+00FF |
+//! | `key` | string | the key, without quotes |
+//! | `method` | string | the method |
+//! | `quoted` | boolean | whether the header quotes the key, see [`KeyQuoting`] |
+//! | `url` | string | the URL with its query |
+//! | `version` | integer | `1` |
+//!
+//! The encoding never changes within a version, and later releases of this crate read every version that an earlier
+//! release wrote. [`Call::decode`] accepts the members in any order and ignores unknown ones.
+//!
 //! # Other middleware
 //!
-//! [`Builder::build`] makes the client, with this middleware as its outermost: one that retries must not stand around it,
-//! since each of its tries would be another call. What you add with
+//! [`Builder::build`] makes the client, and this middleware is its outermost. Do not put a retrying middleware around it:
+//! each of its retries would be another call. Middleware that you add with
 //! [`ClientBuilder::from_client`](reqwest_middleware::ClientBuilder::from_client) runs inside, once for each attempt and
-//! redirect.
+//! each redirect.
 //!
-//! # What is seen of it
+//! # Observability
 //!
-//! Events of the target `idem_runtime`, level debug, for each retry, with the key's [digest](Key::digest). The key's header
-//! is marked sensitive, so that `Debug` of requests hides it. No key or body is in any event, error or `Debug`.
+//! Events have the target `idem_client`: `will retry` (debug) for each retry, and `the journal could not forget a call`
+//! (warn). They name the call by the [digest](Key::digest) of its key. The key's header is marked sensitive, so `Debug`
+//! output of a request hides it. No event, error or `Debug` output of this crate contains a key or a body.
 
-mod answer;
 mod builder;
 mod call;
 mod error;
@@ -101,6 +120,7 @@ mod exchange;
 mod journal;
 mod key;
 mod middleware;
+mod response;
 
 pub use builder::Builder;
 pub use call::Call;
@@ -108,3 +128,8 @@ pub use error::{BoxError, Error, Failure, GaveUp, RefusedRedirect};
 pub use journal::Journal;
 pub use key::{Key, KeyQuoting};
 pub use {reqwest, reqwest_middleware, retry_policies};
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,5 +1,5 @@
-//! The middleware: gives a call its key, has it kept, and makes attempts until one has a final answer or time is up.
-//! It is always the outermost of its client, so that nothing can repeat a call with another key.
+//! The middleware: it gives a call its key, stores it in the journal, and retries until a final response or the budget's end.
+//! It is always the outermost of its client, so no other middleware can repeat a call with another key.
 
 use std::{
     sync::Arc,
@@ -14,18 +14,18 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     Call, Error, Failure, GaveUp, Key, KeyQuoting,
-    answer::{is_final, retry_after},
     call::Resumed,
-    exchange::{Broken, Redirects, read_ahead},
+    exchange::{ExchangeError, Protection, Redirects, read_ahead},
     journal::AnyJournal,
     key::HEADER,
+    response::{is_final, retry_after},
 };
 
-/// What [`Builder`](crate::Builder) has collected.
+/// The settings of a [`Builder`](crate::Builder).
 #[derive(Clone)]
 pub(crate) struct Idempotent {
     pub(crate) methods: Vec<Method>,
-    pub(crate) spelling: KeyQuoting,
+    pub(crate) quoting: KeyQuoting,
     pub(crate) budget: Duration,
     pub(crate) attempt_timeout: Duration,
     pub(crate) max_retry_after: Duration,
@@ -35,12 +35,12 @@ pub(crate) struct Idempotent {
     pub(crate) journal: Option<Arc<dyn AnyJournal>>,
 }
 
-/// What an attempt without a final answer ended with.
-enum Ended {
-    /// What may pass, and the wait that the server asked for.
-    ForNow(Failure, Option<Duration>),
-    /// What no retry mends.
-    ForGood(reqwest_middleware::Error),
+/// Why an attempt has no final response.
+enum AttemptError {
+    /// A retry can help; with the wait that the server asks for.
+    Retryable(Failure, Option<Duration>),
+    /// A retry cannot help.
+    Final(reqwest_middleware::Error),
 }
 
 #[async_trait::async_trait]
@@ -51,20 +51,20 @@ impl Middleware for Idempotent {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> reqwest_middleware::Result<Response> {
-        // Taken out: whoever uses the same extensions for another call means another key. And the key of this call is not
-        // put in, for the same reason.
-        let given = extensions.remove::<Key>();
+        // Removed, and the key of this call is not inserted: a caller may use the same extensions for its next call, which
+        // must get another key.
+        let chosen = extensions.remove::<Key>();
         let resumed = extensions.remove::<Resumed>().map(|Resumed(call)| call);
         if !self.methods.contains(request.method()) {
-            if given.is_some() || resumed.is_some() {
+            if chosen.is_some() || resumed.is_some() {
                 return Err(Error::NotProtected { method: request.method().clone() }.into());
             }
-            let answer = self.redirects.exchange(request, false, extensions, &next).await;
-            return answer.map_err(|broken| final_error(broken, None));
+            let result = self.redirects.exchange(request, Protection::Unprotected, extensions, &next).await;
+            return result.map_err(|error| final_error(error, None));
         }
-        let key = self.key(&request, given, resumed.as_deref())?;
+        let key = self.key(&request, chosen, resumed.as_deref())?;
         request.headers_mut().insert(HEADER, key.to_header()?);
-        let call = self.kept(&key, &request, resumed).await?;
+        let call = self.keep(&key, &request, resumed).await?;
         let mut response = self.attempts(&key, &request, extensions, &next).await?;
         self.forget(call.as_deref(), &response).await;
         response.extensions_mut().insert(key);
@@ -73,25 +73,25 @@ impl Middleware for Idempotent {
 }
 
 impl Idempotent {
-    /// The key of a call: that of its header, of its extension, of the call it resumes, or a new one.
-    fn key(&self, request: &Request, given: Option<Key>, resumed: Option<&Call>) -> Result<Key, Error> {
-        let given = [Key::from_headers(request.headers())?, given, resumed.map(|call| call.key().clone())];
-        let mut given = given.into_iter().flatten();
-        let key = given.next().unwrap_or_else(Key::random).with_quoting(self.spelling);
-        if given.any(|other| other != key) {
+    /// The key of a call, from its header, its extensions or the call it resumes; else a random one.
+    fn key(&self, request: &Request, chosen: Option<Key>, resumed: Option<&Call>) -> Result<Key, Error> {
+        let keys = [Key::from_headers(request.headers())?, chosen, resumed.map(|call| call.key().clone())];
+        let mut keys = keys.into_iter().flatten();
+        let key = keys.next().unwrap_or_else(Key::random).with_quoting(self.quoting);
+        if keys.any(|other| other != key) {
             return Err(Error::KeyTwice);
         }
         if request.try_clone().is_none() {
             return Err(Error::NotRepeatable { key });
         }
-        if resumed.is_some_and(|call| !call.is_request(request)) {
+        if resumed.is_some_and(|call| !call.matches(request)) {
             return Err(Error::Altered { key });
         }
         Ok(key)
     }
 
-    /// Has the journal keep the call, unless it does already.
-    async fn kept(&self, key: &Key, request: &Request, resumed: Option<Arc<Call>>) -> Result<Option<Arc<Call>>, Error> {
+    /// Stores the call in the journal, unless it is stored already.
+    async fn keep(&self, key: &Key, request: &Request, resumed: Option<Arc<Call>>) -> Result<Option<Arc<Call>>, Error> {
         let Some(journal) = &self.journal else { return Ok(resumed) };
         if resumed.is_some() {
             return Ok(resumed);
@@ -106,7 +106,7 @@ impl Idempotent {
     async fn forget(&self, call: Option<&Call>, response: &Response) {
         let (Some(journal), Some(call)) = (&self.journal, call) else { return };
         if let Err(error) = journal.forget(call, response.status()).await {
-            tracing::warn!(target: "idem_runtime", key = call.key().digest(), %error, "the journal did not forget a call");
+            tracing::warn!(target: "idem_client", key = call.key().digest(), %error, "the journal could not forget a call");
         }
     }
 
@@ -125,64 +125,66 @@ impl Idempotent {
                 return Err(Error::NotRepeatable { key: key.clone() }.into());
             };
             let attempt = timeout(left.min(self.attempt_timeout), self.attempt(key, attempt, extensions, next)).await;
-            let (last, asked) = match attempt {
+            let (last, requested) = match attempt {
                 Ok(Ok(response)) => return Ok(response),
-                Ok(Err(Ended::ForGood(error))) => return Err(error),
-                Ok(Err(Ended::ForNow(last, asked))) => (last, asked),
+                Ok(Err(AttemptError::Final(error))) => return Err(error),
+                Ok(Err(AttemptError::Retryable(last, requested))) => (last, requested),
                 Err(_) => (Failure::TimedOut, None),
             };
-            let wait = self.wait(started_at, attempts, asked);
+            let wait = self.wait(started_at, attempts, requested);
             attempts += 1;
             let elapsed = started.elapsed();
             let Some(wait) = wait.filter(|wait| *wait < self.budget.saturating_sub(elapsed)) else {
                 return Err(Error::GaveUp(Box::new(GaveUp { key: key.clone(), attempts, elapsed, last })).into());
             };
-            tracing::debug!(target: "idem_runtime", key = key.digest(), attempts, ?wait, %last, "will retry");
+            tracing::debug!(target: "idem_client", key = key.digest(), attempts, ?wait, %last, "will retry");
             sleep(wait).await;
         }
     }
 
-    /// One attempt, to a final answer.
+    /// Makes one attempt.
     async fn attempt(
         &self,
         key: &Key,
         request: Request,
         extensions: &mut Extensions,
         next: &Next<'_>,
-    ) -> Result<Response, Ended> {
-        let network = |error: reqwest::Error| Ended::ForNow(Failure::Network(error.without_url()), None);
-        let response =
-            self.redirects.exchange(request, true, extensions, next).await.map_err(|broken| match broken {
-                Broken::Failed(reqwest_middleware::Error::Reqwest(error)) if passes(&error) => network(error),
-                broken => Ended::ForGood(final_error(broken, Some(key))),
-            })?;
+    ) -> Result<Response, AttemptError> {
+        let network = |error: reqwest::Error| AttemptError::Retryable(Failure::Network(error.without_url()), None);
+        let result = self.redirects.exchange(request, Protection::Protected, extensions, next).await;
+        let response = result.map_err(|error| match error {
+            ExchangeError::Failed(reqwest_middleware::Error::Reqwest(error)) if is_retryable(&error) => network(error),
+            error => AttemptError::Final(final_error(error, Some(key))),
+        })?;
         if is_final(response.status(), response.headers()) {
             return read_ahead(response, self.read_ahead).await.map_err(network);
         }
-        let asked = retry_after(response.headers(), SystemTime::now());
-        Err(Ended::ForNow(Failure::Status(response.status()), asked))
+        let requested = retry_after(response.headers(), SystemTime::now());
+        Err(AttemptError::Retryable(Failure::Status(response.status()), requested))
     }
 
-    /// How long to wait before a retry; `None` if the policy wants none. What the server asks for comes on top of the
-    /// backoff, whose jitter keeps clients that were told the same from coming back at the same moment.
-    fn wait(&self, started_at: SystemTime, retries: u32, asked: Option<Duration>) -> Option<Duration> {
+    /// How long to wait before a retry; `None` if the policy allows no more. The wait that the server requests is added to
+    /// the backoff: its jitter separates clients that got the same `Retry-After`.
+    fn wait(&self, started_at: SystemTime, retries: u32, requested: Option<Duration>) -> Option<Duration> {
         let now = SystemTime::now();
         let RetryDecision::Retry { execute_after } = self.backoff.should_retry(started_at, retries) else {
             return None;
         };
         let backoff = execute_after.duration_since(now).unwrap_or_default();
-        Some(asked.unwrap_or_default().min(self.max_retry_after).saturating_add(backoff))
+        Some(requested.unwrap_or_default().min(self.max_retry_after).saturating_add(backoff))
     }
 }
 
-/// Whether a failure may pass: the network's, and not one of the request itself.
-fn passes(error: &reqwest::Error) -> bool {
+/// Whether the network failed, and not the request itself.
+fn is_retryable(error: &reqwest::Error) -> bool {
     !(error.is_builder() || error.is_redirect() || error.is_upgrade())
 }
 
-fn final_error(broken: Broken, key: Option<&Key>) -> reqwest_middleware::Error {
-    match broken {
-        Broken::Refused { status, reason } => Error::RedirectRefused { key: key.cloned(), status, reason }.into(),
-        Broken::Failed(error) => error,
+fn final_error(error: ExchangeError, key: Option<&Key>) -> reqwest_middleware::Error {
+    match error {
+        ExchangeError::Refused { status, reason } => {
+            Error::RedirectRefused { key: key.cloned(), status, reason }.into()
+        }
+        ExchangeError::Failed(error) => error,
     }
 }

@@ -88,10 +88,10 @@ async fn b78_if_it_cannot_be_forgotten_the_answer_comes_all_the_same() {
 
 #[tokio::test(start_paused = true)]
 async fn b78_what_was_given_up_is_resumed_after_a_restart_with_the_same_key_and_bytes() {
-    for spelling in [KeyQuoting::Bare, KeyQuoting::Quoted] {
+    for quoting in [KeyQuoting::Bare, KeyQuoting::Quoted] {
         let (before, disk) = (Script::new([answer(503).with("retry-after", "1")]), Disk::default());
         let builder = || at_once().journal(disk.clone()).budget(Duration::from_millis(500));
-        let request = before.client(builder().spelling(spelling)).post(format!("{PAYMENTS}?a=%7B")).body(BODY);
+        let request = before.client(builder().key_quoting(quoting)).post(format!("{PAYMENTS}?a=%7B")).body(BODY);
         gave_up(request.header("x-tenant", "7").bearer_auth("old").send().await);
 
         let (after, kept) = (Script::new([answer(503), answer(201)]), disk.kept());
@@ -163,7 +163,8 @@ async fn b78_without_the_middleware_a_resumed_call_has_its_key_still() {
 #[tokio::test(start_paused = true)]
 async fn b78_without_a_journal_the_errors_key_resumes() {
     let script = Script::new([answer(503), answer(201)]);
-    let error = ours(script.client(Builder::new().budget(Duration::ZERO)).post(PAYMENTS).body(BODY).send().await);
+    let error =
+        ours(script.client(Builder::new().budget(Duration::from_nanos(1))).post(PAYMENTS).body(BODY).send().await);
     let key = error.key().unwrap().clone();
     let seen = script.seen().len();
     script.client(at_once()).post(PAYMENTS).body(BODY).with_extension(key.clone()).send().await.unwrap();

@@ -65,7 +65,7 @@ async fn b78_the_callers_key_is_on_all_attempts() {
 #[tokio::test(start_paused = true)]
 async fn b78_keys_can_be_quoted() {
     let script = twice_then_done();
-    script.client(Builder::new().spelling(KeyQuoting::Quoted)).post(PAYMENTS).send().await.unwrap();
+    script.client(Builder::new().key_quoting(KeyQuoting::Quoted)).post(PAYMENTS).send().await.unwrap();
     let keys = keys(&script);
     assert!(keys[0].starts_with('"') && keys[0].ends_with('"') && keys[0].len() == 38, "{keys:?}");
     assert_eq!(keys[0], keys[2]);

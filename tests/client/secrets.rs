@@ -91,7 +91,7 @@ async fn b73_no_key_and_no_body_is_written_down() {
 
     let text = String::from_utf8(WRITTEN.take()).unwrap();
     assert_no_secret(&text);
-    for expected in ["will retry", "kept", "shown", "did not forget", &key.digest()] {
+    for expected in ["will retry", "kept", "shown", "could not forget", &key.digest()] {
         assert!(text.contains(expected), "{expected:?} in {text}");
     }
     assert!(text.contains("TRACE") && text.contains("hyper"), "{text}");

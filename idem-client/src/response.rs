@@ -1,5 +1,5 @@
-//! What an answer says of another attempt: whether it is final, and its `Retry-After` in whatever form servers send it.
-//! A date is read against the answer's own `Date`, so that a client whose clock is wrong waits no longer.
+//! Whether a response is final, and how long its `Retry-After` asks to wait, in every form that servers send.
+//! A date is compared with the response's own `Date`, so a wrong client clock does not change the wait.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,25 +8,25 @@ use reqwest::{
     header::{DATE, HeaderMap, HeaderName, RETRY_AFTER},
 };
 
-/// The header that tells a replay from a first answer.
+/// The header that marks a replay.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// Whether no further attempt can bring another answer. A stored one comes back whatever its status, 409 and 5xx too.
+/// Whether a retry cannot change the response. A replay is stored by the server, so it is final even as 409 or 5xx.
 pub(crate) fn is_final(status: StatusCode, headers: &HeaderMap) -> bool {
     let replayed = headers.get(REPLAYED).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"));
     replayed || !(status == StatusCode::CONFLICT || status.is_server_error())
 }
 
-/// How long the server asks to wait. What cannot be read, a negative number among it, asks for nothing.
+/// How long the server asks to wait. An invalid value, such as a negative number, counts as no `Retry-After`.
 pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More digits than fit are a long time too.
+        // A number that overflows is a long wait, not an invalid one.
         return Some(text.parse().map_or(Duration::MAX, Duration::from_secs));
     }
     let until = date(text)?;
     let now = headers.get(DATE).and_then(|date_line| date(date_line.to_str().ok()?)).unwrap_or(now);
-    // A date that has passed asks for no wait.
+    // A date in the past means no wait.
     Some(until.duration_since(now).unwrap_or_default())
 }
 
@@ -40,7 +40,7 @@ mod tests {
 
     const NOW: &str = "Wed, 21 Oct 2026 07:28:00 GMT";
 
-    fn asked(value: &[u8], headers: &[(HeaderName, &str)]) -> Option<Duration> {
+    fn wait(value: &[u8], headers: &[(HeaderName, &str)]) -> Option<Duration> {
         let mut map = HeaderMap::new();
         map.insert(RETRY_AFTER, value.try_into().unwrap());
         for (name, value) in headers {
@@ -52,16 +52,16 @@ mod tests {
     #[test]
     fn b80_each_form_of_retry_after() {
         let seconds = |seconds| Some(Duration::from_secs(seconds));
-        assert_eq!(asked(b"7", &[]), seconds(7));
-        assert_eq!(asked(b" 7 ", &[]), seconds(7));
-        assert_eq!(asked(b"0", &[]), seconds(0));
-        assert_eq!(asked(b"31536000", &[]), seconds(31_536_000));
-        assert_eq!(asked(b"99999999999999999999999999", &[]), Some(Duration::MAX));
-        assert_eq!(asked(b"Wed, 21 Oct 2026 07:28:09 GMT", &[]), seconds(9));
-        assert_eq!(asked(b"Wednesday, 21-Oct-26 07:28:09 GMT", &[]), seconds(9));
-        assert_eq!(asked(b"Wed, 21 Oct 2026 07:27:00 GMT", &[]), seconds(0));
+        assert_eq!(wait(b"7", &[]), seconds(7));
+        assert_eq!(wait(b" 7 ", &[]), seconds(7));
+        assert_eq!(wait(b"0", &[]), seconds(0));
+        assert_eq!(wait(b"31536000", &[]), seconds(31_536_000));
+        assert_eq!(wait(b"99999999999999999999999999", &[]), Some(Duration::MAX));
+        assert_eq!(wait(b"Wed, 21 Oct 2026 07:28:09 GMT", &[]), seconds(9));
+        assert_eq!(wait(b"Wednesday, 21-Oct-26 07:28:09 GMT", &[]), seconds(9));
+        assert_eq!(wait(b"Wed, 21 Oct 2026 07:27:00 GMT", &[]), seconds(0));
         for garbage in [&b"-1"[..], b"+1", b"1.5", b"", b" ", b"soon", b"7 s", b"1, 2", b"\xff", b"Wed, 99 Oct"] {
-            assert_eq!(asked(garbage, &[]), None, "{:?}", String::from_utf8_lossy(garbage));
+            assert_eq!(wait(garbage, &[]), None, "{:?}", String::from_utf8_lossy(garbage));
         }
         assert_eq!(retry_after(&HeaderMap::new(), date(NOW).unwrap()), None);
     }
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn b80_a_date_is_read_by_the_servers_clock() {
         let until = b"Wed, 21 Oct 2026 09:00:05 GMT";
-        assert_eq!(asked(until, &[(DATE, "Wed, 21 Oct 2026 09:00:00 GMT")]), Some(Duration::from_secs(5)));
-        assert_eq!(asked(until, &[(DATE, "yesterday")]), Some(Duration::from_secs(5525)));
+        assert_eq!(wait(until, &[(DATE, "Wed, 21 Oct 2026 09:00:00 GMT")]), Some(Duration::from_secs(5)));
+        assert_eq!(wait(until, &[(DATE, "yesterday")]), Some(Duration::from_secs(5525)));
     }
 }
