@@ -225,9 +225,7 @@ async fn b60_a_process_killed_before_its_call_frees_the_key() {
         one.wait().await;
         // The session of the dead must not charge after all, once the lock is gone.
         let Store::Postgres(database) = &store else { continue };
-        let stuck = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity \
-                     WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        sqlx::raw_sql(stuck).execute(&mut database.connect().await).await.unwrap();
+        database.end_connections("wait_event_type = 'Lock'").await;
         lock.close().await.unwrap();
         assert_eq!(sweep_until_found(&other).await, [0, 1, 0]);
         store.let_through("k").await;

@@ -10,7 +10,7 @@ use sqlx::{
 };
 use tempfile::TempDir;
 
-use super::{tally, unique};
+use super::{soon, tally, unique};
 
 /// A PostgreSQL database of one test's own.
 pub struct Postgres {
@@ -74,9 +74,33 @@ impl Postgres {
 
     /// Ends every connection to this database from the server's side, as a failover does.
     pub async fn end_all_connections(&self) {
-        let all =
-            format!("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{}'", self.name);
-        self.on_server(&all).await;
+        self.end_connections("true").await;
+    }
+
+    /// Ends the connections to this database for which a condition on `pg_stat_activity` holds. Returns once they are gone.
+    pub async fn end_connections(&self, condition: &str) {
+        let mut server = self.connect_to_server().await;
+        let end = format!(
+            "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}' AND ({condition})",
+            self.name
+        );
+        let ended: Vec<(i32, bool)> =
+            sqlx::query_as(AssertSqlSafe(end)).fetch_all(&mut server).await.expect("a superuser's connection");
+        let pids: Vec<i32> = ended.into_iter().map(|(pid, _)| pid).collect();
+        // `pg_terminate_backend` itself can wait only from PostgreSQL 14 on.
+        let some_are_left = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = ANY($1))";
+        let gone = async {
+            while sqlx::query_scalar(some_are_left)
+                .bind(&pids)
+                .fetch_one(&mut server)
+                .await
+                .expect("an open connection")
+            {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        soon("the end of connections", gone).await;
+        server.close().await.expect("a clean end");
     }
 
     /// Runs a statement on the server's own database, as its superuser.
