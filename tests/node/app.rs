@@ -4,11 +4,12 @@ use std::{env, error::Error, time::Duration};
 
 use axum::{
     Json, Router,
-    extract::{FromRef, FromRequestParts, State},
-    http::{StatusCode, request::Parts},
+    extract::{FromRef, State},
+    http::StatusCode,
     routing::post,
 };
-use idem_runtime::{Attempt, BoxError, Dead, Idempotency, Lease, Reconciler, Scope, ScopeId, Verdict, idempotent};
+use idem_runtime::{Attempt, BoxError, Dead, Idempotency, Lease, Reconciler, Verdict, idempotent};
+use idem_tests::service::Account;
 use serde_json::{Value, json};
 use sqlx::{Executor, Pool};
 
@@ -30,23 +31,6 @@ struct App {
 impl FromRef<App> for Idempotency<Db> {
     fn from_ref(app: &App) -> Self {
         app.idempotency.clone()
-    }
-}
-
-struct Account(String);
-
-impl Scope for Account {
-    fn scope_id(&self) -> ScopeId {
-        ScopeId::new(&self.0)
-    }
-}
-
-impl<S: Sync> FromRequestParts<S> for Account {
-    type Rejection = StatusCode;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, StatusCode> {
-        let account = parts.headers.get("x-account").and_then(|value| value.to_str().ok());
-        account.map(|account| Self(account.to_owned())).ok_or(StatusCode::UNAUTHORIZED)
     }
 }
 
