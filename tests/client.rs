@@ -1,12 +1,8 @@
 //! The client's half, numbered after `CASES.md`: keys (b78), retries (b80), redirects, the journal, and real payments.
 //! Waits are on tokio's paused clock, with answers from a script; what needs sockets has a server that breaks them.
 
-#[path = "faults/app.rs"]
-mod app;
 #[path = "client/breaking.rs"]
 mod breaking;
-#[path = "faults/charge.rs"]
-mod charge;
 #[path = "client/cutting.rs"]
 mod cutting;
 #[path = "client/journal.rs"]
@@ -23,11 +19,7 @@ mod redirects;
 mod retries;
 #[path = "client/secrets.rs"]
 mod secrets;
-#[path = "faults/seen.rs"]
-mod seen;
 #[path = "client/stub.rs"]
 mod stub;
 
-mod support;
-
-use sqlx::Postgres as Db;
+use idem_tests::{self as support, assertions as seen, service as app};

@@ -1,25 +1,17 @@
 //! What the guarantee costs: statements, read off the server's own log, and connections.
 //! Nothing here measures time.
 
-mod support;
-
-#[path = "faults/app.rs"]
-mod app;
-#[path = "faults/charge.rs"]
-mod charge;
-#[path = "faults/seen.rs"]
-mod seen;
-
-use app::{Service, order};
 use futures_util::future::join_all;
 use idem_runtime::{messages::Once, recovery::SweepReport};
-use seen::{assert_problem, assert_ran, assert_replayed, count, rows};
-use sqlx::{Connection, Postgres as Db};
-use support::{
+use idem_tests::{
+    assertions::{assert_problem, assert_ran, assert_replayed, count, rows},
     databases::{Postgres, postgres},
-    http, soon,
+    http,
+    service::{Service, charge, order},
+    soon,
     statement_log::StatementLog,
 };
+use sqlx::{Connection, Postgres as Db};
 
 /// The service's sessions, in the server's log and in its list.
 const SERVICE: &str = "service";

@@ -1,9 +1,7 @@
 //! The demos of the examples, on both databases; that of `charges` has a test file of its own.
 //! A demo checks everything by itself; here it is checked that it ends well and shows what it should.
 
-mod support;
-
-use support::{
+use idem_tests::{
     databases::postgres,
     process::{Process, consumer_command, payments_command, webhooks_command},
     soon,

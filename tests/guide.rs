@@ -2,44 +2,9 @@
 //! of two releases side by side. (Its Rust is compiled by the package `idem-guide`.)
 #![allow(clippy::duplicate_mod, reason = "the chapter is compiled once for each database, on purpose")]
 
-mod support;
-
-#[path = "guide"]
-mod sqlite {
-    use sqlx::SqlitePool;
-    pub use sqlx::{Sqlite as Db, SqliteConnection as Connection};
-
-    use crate::support::databases::{Sqlite as Database, sqlite};
-
-    mod bridge;
-    mod moving;
-
-    pub const NAME: &str = "sqlite";
-
-    pub async fn fresh() -> (Database, SqlitePool) {
-        let database = sqlite();
-        let pool = database.pool(4).await;
-        (database, pool)
-    }
-}
-
-#[path = "guide"]
-mod postgres {
-    use sqlx::PgPool;
-    pub use sqlx::{PgConnection as Connection, Postgres as Db};
-
-    use crate::support::databases::{Postgres as Database, postgres};
-
-    mod bridge;
-    mod moving;
-
-    pub const NAME: &str = "postgres";
-
-    pub async fn fresh() -> (Database, PgPool) {
-        let database = postgres().await;
-        let pool = database.pool(4).await;
-        (database, pool)
-    }
+mod guide {
+    mod postgres;
+    mod sqlite;
 }
 
 const MOVING: &str = include_str!("../guide/src/moving.md");

@@ -1,33 +1,22 @@
 //! What is written down beside the answers: events, metrics, `Debug`, the table. Operation and outcome are in it;
 //! keys, scopes and bodies are nowhere, at any level.
 
-mod support;
-
-#[path = "faults/app.rs"]
-mod app;
-#[path = "faults/charge.rs"]
-mod charge;
-#[path = "faults/listen.rs"]
-mod listen;
-#[path = "faults/seen.rs"]
-mod seen;
-
 use std::{collections::BTreeMap, time::Duration};
 
-use app::{Service, order};
 use idem_runtime::{
     Attempt, Idempotency, ScopeId,
     recovery::{BoxError, Reconciler, StalledAttempt, StoredRequest, Verdict},
 };
-use listen::{heard, listen};
-use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
-use seen::code;
-use sqlx::{Executor, Postgres as Db};
-use support::{
+use idem_tests::{
+    assertions::code,
     databases::{Postgres, postgres},
     http::{self, RawResponse},
+    log_capture::{heard, listen},
     proxy::{Cut, Network, Proxy},
+    service::{Service, charge, order},
 };
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+use sqlx::{Executor, Postgres as Db};
 
 /// Every key, scope and body below has one of these in it, and nothing else has.
 const SECRETS: [&str; 3] = ["key-secret", "scope-secret", "body-secret"];

@@ -1,17 +1,15 @@
 //! Two processes on one database whose effects live elsewhere: killed, stopped for longer and shorter than a lease, and with
 //! clocks that are ten minutes apart. What one remembers in memory the other does not have.
 
-mod support;
-
 use std::{path::PathBuf, time::Duration};
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
-use support::{
+use idem_tests::{
     databases::{Postgres, Sqlite, postgres, sqlite},
     http::{self, RawResponse},
     process::Process,
     soon,
 };
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
 use tokio::{process::Command, task::JoinHandle};
 
 const MINUTE: u64 = 60_000;

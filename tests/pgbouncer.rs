@@ -1,15 +1,6 @@
 //! Through PgBouncer in transaction mode, where every transaction may be on another session of the server.
 //! sqlx must keep no prepared statements, PgBouncer must forget them after each transaction: settings for the docs.
 
-mod support;
-
-#[path = "faults/app.rs"]
-mod app;
-#[path = "faults/charge.rs"]
-mod charge;
-#[path = "faults/seen.rs"]
-mod seen;
-
 use std::{
     fs,
     net::TcpListener,
@@ -19,14 +10,14 @@ use std::{
     time::Duration,
 };
 
-use app::{Service, prepare};
 use futures_util::future::join_all;
-use seen::{assert_problem, assert_ran, assert_replayed, count, no_session, records, rows};
-use sqlx::{Connection, Executor, PgConnection, PgPool, Postgres as Db, postgres::PgConnectOptions};
-use support::{
+use idem_tests::{
+    assertions::{assert_problem, assert_ran, assert_replayed, count, no_session, records, rows},
     databases::{Postgres, postgres},
+    service::{Service, charge, prepare},
     soon,
 };
+use sqlx::{Connection, Executor, PgConnection, PgPool, Postgres as Db, postgres::PgConnectOptions};
 use tempfile::TempDir;
 
 /// Sessions that PgBouncer has with the server; clients have more.

@@ -1,17 +1,5 @@
 //! How the library's own statements are executed where the table holds a million records: what the databases say they do,
 //! of the very text they were sent. Nothing here measures time.
-#![allow(clippy::duplicate_mod, reason = "the handlers are compiled once for each database, on purpose")]
-
-mod support;
-
-#[path = "faults/app.rs"]
-mod app;
-#[path = "faults/charge.rs"]
-mod charge;
-#[path = "faults/lite.rs"]
-mod lite;
-#[path = "faults/seen.rs"]
-mod seen;
 
 use std::{
     fmt,
@@ -19,11 +7,13 @@ use std::{
     thread,
 };
 
-use app::Service;
 use idem_runtime::recovery::Verdict;
-use seen::{assert_problem, assert_ran, assert_replayed};
+use idem_tests::{
+    assertions::{assert_problem, assert_ran, assert_replayed},
+    databases::{postgres, sqlite},
+    service::{Service, sqlite_app},
+};
 use sqlx::{AssertSqlSafe, Executor, Postgres as Db, Row};
-use support::databases::{postgres, sqlite};
 use tracing::{
     Event, Level, Subscriber,
     field::{Field, Visit},
@@ -192,7 +182,7 @@ async fn b65_a_million_records_on_postgres() {
 async fn b65_a_million_records_on_sqlite() {
     listen();
     let database = sqlite();
-    let service = lite::Service::start(database.pool(1).await).await;
+    let service = sqlite_app::Service::start(database.pool(1).await).await;
     service.pool.execute("PRAGMA synchronous = OFF").await.unwrap();
     service.pool.execute(FILL_SQLITE).await.unwrap();
     SENT.lock().unwrap().clear();

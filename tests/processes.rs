@@ -1,8 +1,6 @@
 //! The example as processes: two on one database, killed, stopped, restarted, told to end.
 //! What one process remembers in memory the other does not have; what holds here is in the database.
 
-mod support;
-
 use std::{
     net::SocketAddr,
     sync::Arc,
@@ -10,13 +8,13 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use serde_json::Value;
-use support::{
+use idem_tests::{
     databases::{postgres, sqlite},
     http::{self, Connection, RawResponse},
     process::{Process, payments},
     soon,
 };
+use serde_json::Value;
 use tokio::sync::Barrier;
 
 /// Longer than any test looks at it; whoever starts this one is killed.

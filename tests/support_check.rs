@@ -1,8 +1,6 @@
 //! The tools that the other tests stand on do what they say: each is shown to catch what it is there to catch.
 //! A proxy that does not cut, or a log that misses a statement, would let other tests pass for nothing.
 
-mod support;
-
 use std::time::Duration;
 
 use axum::{
@@ -12,8 +10,7 @@ use axum::{
     response::{AppendHeaders, IntoResponse},
     routing::{get, post},
 };
-use sqlx::{Connection, Executor, PgPool, Row};
-use support::{
+use idem_tests::{
     databases::{Postgres, postgres, sqlite, sqlite_in_memory},
     gate::{Gate, Runs},
     http::{self, Server},
@@ -22,6 +19,7 @@ use support::{
     soon,
     statement_log::StatementLog,
 };
+use sqlx::{Connection, Executor, PgPool, Row};
 use tokio::{process::Command, time::timeout};
 
 async fn table(pool: &PgPool) {

@@ -6,9 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-#[path = "support/tally.rs"]
-#[allow(dead_code, reason = "the databases use the rest")]
-mod tally;
+use idem_tests::tally;
 
 /// The cases with more than one error, and why.
 const MORE_THAN_ONE: &[(&str, usize)] = &[

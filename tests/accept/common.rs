@@ -3,12 +3,8 @@
 
 use axum::{Router, extract::FromRef};
 use idem_runtime::Idempotency;
+pub(super) use idem_tests::account::Account;
 use sqlx::{Postgres, Sqlite};
-
-#[path = "../support/account.rs"]
-mod account;
-
-pub(super) use account::Account;
 
 #[derive(Clone)]
 pub(super) struct App {

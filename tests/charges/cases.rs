@@ -2,14 +2,14 @@
 //! Each runs on both databases, except those that need a proxy in front of PostgreSQL.
 
 use futures_util::future::join_all;
-
-use super::world::{
-    Ask, CHARGE, Decided, Network, app, app_command, kill, one_charge, quiet_app, replayed, rows, runs, through,
-};
-use crate::support::{
+use idem_tests::{
     databases::{postgres, sqlite},
     process::Process,
     proxy::{Cut, Proxy},
+};
+
+use super::harness::{
+    Ask, CHARGE, Decided, Network, app, app_command, kill, one_charge, quiet_app, replayed, rows, runs, through,
 };
 
 /// A declined card is an answer: stored for its request, no answer to another one, and no obstacle to a new key.

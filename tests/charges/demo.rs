@@ -1,6 +1,6 @@
 //! The demo, on both databases. It checks every line by itself; here it is checked that it ends well and shows them.
 
-use crate::support::{
+use idem_tests::{
     databases::postgres,
     process::{Process, charges_command},
 };

@@ -1,16 +1,16 @@
 //! SIGKILL at each step of an attempt, on PostgreSQL. The proxy holds a statement or its answer, the network a charge, and
 //! what the app is killed in is the very step that the test names.
 
-use sqlx::Row;
-
-use super::{
-    relay::Closed,
-    world::{CHARGE, Decided, Network, app, app_without_recovery, kill, one_charge, quiet_app, runs, through},
-};
-use crate::support::{
+use idem_tests::{
     databases::{Postgres, postgres},
     process::Process,
     proxy::{Proxy, Trap},
+};
+use sqlx::Row;
+
+use super::{
+    harness::{CHARGE, Decided, Network, app, app_without_recovery, kill, one_charge, quiet_app, runs, through},
+    relay::Closed,
 };
 
 /// What idem says to the database; `tests/cost.rs` shows the whole of it.

@@ -5,16 +5,16 @@
 //! (`before_the_call_arrives` leaves the same record), and a COMMIT of which the process has not heard, which is a
 //! function call here (`the_record_written` is the statement before, `committed_and_answered` the moment after).
 
-use sqlx::{AssertSqlSafe, Connection, Executor, Row, SqliteConnection};
-
-use super::{
-    relay::Closed,
-    world::{CHARGE, Decided, Network, app, app_without_recovery, kill, one_charge, runs},
-};
-use crate::support::{
+use idem_tests::{
     databases::{Sqlite, sqlite},
     process::Process,
     soon,
+};
+use sqlx::{AssertSqlSafe, Connection, Executor, Row, SqliteConnection};
+
+use super::{
+    harness::{CHARGE, Decided, Network, app, app_without_recovery, kill, one_charge, runs},
+    relay::Closed,
 };
 
 /// Counts to a number that no machine reaches.

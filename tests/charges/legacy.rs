@@ -1,8 +1,9 @@
 //! A network that honours no keys: look first, then charge. What that gives, and what it cannot give.
 //! The last test is about the promise that nobody can make there; it fails when the documentation says too little.
 
-use super::world::{Ask, Decided, LEGACY, Network, app, kill, one_charge, replayed, rows, runs};
-use crate::support::databases::{postgres, sqlite};
+use idem_tests::databases::{postgres, sqlite};
+
+use super::harness::{Ask, Decided, LEGACY, Network, app, kill, one_charge, replayed, rows, runs};
 
 /// The process is killed after the charge and before the commit: found by its reference, it is one charge.
 async fn b104_killed_after_the_charge(url: &str) {

@@ -1,10 +1,10 @@
 //! The card network itself: a stand-in that charged twice, or forgot a charge, would prove nothing about its callers.
 //! What it is told to do wrong it does wrong, and only that.
 
+use idem_tests::http::{self, Connection, RawResponse};
 use serde_json::{Value, json};
 
-use super::world::{Network, kill};
-use crate::support::http::{self, Connection, RawResponse};
+use super::harness::{Network, kill};
 
 fn body(amount: u64, source: &str) -> String {
     json!({ "amount": amount, "currency": "USD", "source": source, "reference": "r-1" }).to_string()

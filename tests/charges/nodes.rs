@@ -2,16 +2,16 @@
 //! Each request still ends as one charge, one row and one answer.
 
 use futures_util::future::join_all;
-use serde_json::json;
-
-use super::world::{
-    Ask, CHARGE, Decided, Network, app, app_command, app_without_recovery, kill, one_charge, replayed, rows, runs,
-    sqlite_lease_over,
-};
-use crate::support::{
+use idem_tests::{
     databases::{postgres, sqlite},
     http,
     process::Process,
+};
+use serde_json::json;
+
+use super::harness::{
+    Ask, CHARGE, Decided, Network, app, app_command, app_without_recovery, kill, one_charge, replayed, rows, runs,
+    sqlite_lease_over,
 };
 
 /// How many attempts die with their app.

@@ -1,15 +1,16 @@
 //! An app that is paused in the middle of its call for longer than its lease, and comes back. Meanwhile, or soon after,
 //! another app decides what became of the attempt. There is one decision, and who comes too late is told so.
 
-use super::world::{
-    Ask, CHARGE, Network, app, app_without_recovery, kill, postgres_lease_over, replayed, rows, runs,
-    sqlite_lease_over, through,
-};
-use crate::support::{
+use idem_tests::{
     databases::{postgres, sqlite},
     http::{Connection, RawResponse},
     process::Process,
     proxy::Proxy,
+};
+
+use super::harness::{
+    Ask, CHARGE, Network, app, app_without_recovery, kill, postgres_lease_over, replayed, rows, runs,
+    sqlite_lease_over, through,
 };
 
 /// An app that the network keeps waiting for its answer, and that is paused there.

@@ -3,14 +3,13 @@
 
 use std::net::SocketAddr;
 
+use idem_tests::soon;
 use tokio::{
     io::AsyncReadExt,
     net::TcpListener,
     sync::watch,
     task::{JoinHandle, JoinSet},
 };
-
-use crate::support::soon;
 
 /// Dropping it closes what it accepted.
 pub struct Closed {

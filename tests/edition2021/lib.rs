@@ -11,12 +11,8 @@ use axum::{
     Extension, Json, Router,
 };
 use idem_runtime::{idempotent, Idempotency};
+use idem_tests::account::Account;
 use sqlx::{PgConnection, Postgres, Sqlite, SqliteConnection, Transaction};
-
-#[path = "../support/account.rs"]
-mod account;
-
-use account::Account;
 
 /// The state.
 #[derive(Clone, FromRef)]

@@ -2,16 +2,13 @@
 //! What the client is told and what is stored agree, and a conflict of the handler's own is never taken for the key's.
 
 use idem_runtime::options::Isolation;
-use sqlx::{Connection, Executor, PgConnection};
-
-use crate::{
-    app::{Service, order},
-    seen::{a_session, assert_problem, assert_ran, assert_replayed, code, count, records, rows},
-    support::{
-        databases::postgres,
-        http::{self, RawResponse},
-    },
+use idem_tests::{
+    assertions::{a_session, assert_problem, assert_ran, assert_replayed, code, count, records, rows},
+    databases::postgres,
+    http::{self, RawResponse},
+    service::{Service, order},
 };
+use sqlx::{Connection, Executor, PgConnection};
 
 #[tokio::test]
 async fn b43_a_failed_statement_that_was_ignored_is_no_success() {

@@ -1,14 +1,12 @@
 //! The connection breaks at each statement of the path, before it or after it, COMMIT above all.
 //! Never a 2xx with nothing saved, never a second run of what was saved.
 
-use crate::{
-    app::{Service, request},
-    seen::{assert_problem, assert_ran, assert_replayed, records, rows},
-    support::{
-        databases::{Postgres, postgres},
-        http,
-        proxy::{Cut, Proxy},
-    },
+use idem_tests::{
+    assertions::{assert_problem, assert_ran, assert_replayed, records, rows},
+    databases::{Postgres, postgres},
+    http,
+    proxy::{Cut, Proxy},
+    service::{Service, request},
 };
 
 /// Every statement on the way of a new key, but COMMIT.
@@ -116,7 +114,7 @@ async fn b44_an_unprotected_run_has_no_success_without_its_commit() {
             "PUT",
             "/act",
             &[("x-account", "ada"), ("idempotency-key", "k")],
-            crate::app::order("put", "write"),
+            idem_tests::service::order("put", "write"),
         );
         assert_problem(&put.await, 503, code);
         assert_eq!((rows(&database, "put").await, records(&database).await), (0, 0), "{cut:?} {statement}");
@@ -134,7 +132,7 @@ async fn b38_a_twin_of_a_commit_under_way_is_turned_away_and_never_runs() {
         service.address(),
         "/act",
         &[("x-account", "ada"), ("idempotency-key", "k")],
-        crate::app::order("other", "write"),
+        idem_tests::service::order("other", "write"),
     );
     assert_problem(&other.await, 422, "idempotency-key-reuse");
     assert!(!first.is_finished(), "an answer before its commit");

@@ -3,18 +3,15 @@
 
 use std::time::Duration;
 
-use sqlx::{Executor, postgres::PgPoolOptions};
-
-use crate::{
-    app::{Service, request},
-    listen::{complaints, listen},
-    seen::{assert_problem, assert_replayed, count, no_session, records, rows},
-    support::{
-        databases::{Postgres, postgres},
-        http::Connection,
-        proxy::Proxy,
-    },
+use idem_tests::{
+    assertions::{assert_problem, assert_replayed, count, no_session, records, rows},
+    databases::{Postgres, postgres},
+    http::Connection,
+    log_capture::{complaints, listen},
+    proxy::Proxy,
+    service::{Service, request},
 };
+use sqlx::{Executor, postgres::PgPoolOptions};
 
 async fn on_one_connection(test_before_acquire: bool) -> (Postgres, Proxy, Service) {
     let database = postgres().await;

@@ -3,19 +3,16 @@
 
 use std::{future::Future, time::Duration};
 
+use idem_tests::{
+    assertions::{assert_problem, assert_ran, assert_replayed, count, records, rows},
+    databases::{Postgres, postgres},
+    log_capture::{heard, listen},
+    proxy::{Cut, Network, Proxy},
+    service::{Service, prepare},
+    soon,
+};
 use sqlx::{AssertSqlSafe, Connection, Executor, postgres::PgPoolOptions};
 use tokio::time::timeout;
-
-use crate::{
-    app::{Service, prepare},
-    listen::{heard, listen},
-    seen::{assert_problem, assert_ran, assert_replayed, count, records, rows},
-    support::{
-        databases::{Postgres, postgres},
-        proxy::{Cut, Network, Proxy},
-        soon,
-    },
-};
 
 const PATIENCE: Duration = Duration::from_millis(700);
 const UNAVAILABLE: &str = "idempotency-store-unavailable";
@@ -354,7 +351,7 @@ async fn a_verdict_whose_connection_breaks_is_asked_for_again_or_stands() {
         listen();
         let (database, proxy, service) = proxied().await;
         assert_eq!(service.charge("/doubt", "k", "fail").await.status, 502);
-        let recovery = crate::charge::recovery(&service.idempotency, &service.probe.network)
+        let recovery = idem_tests::service::charge::recovery(&service.idempotency, &service.probe.network)
             .backoff(Duration::from_secs(60), Duration::from_secs(60));
         // The take has a COMMIT of its own: the trap for the verdict's is armed once it is through.
         let held = proxy.hold("SET LOCAL idem.attempt");

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use sqlx::{AssertSqlSafe, Connection, Executor, SqliteConnection, sqlite::SqliteJournalMode};
-
-use crate::{
-    lite::Service,
-    seen::{assert_problem, assert_ran, assert_replayed},
-    support::{databases::sqlite, soon},
+use idem_tests::{
+    assertions::{assert_problem, assert_ran, assert_replayed},
+    databases::sqlite,
+    service::sqlite_app::Service,
+    soon,
 };
+use sqlx::{AssertSqlSafe, Connection, Executor, SqliteConnection, sqlite::SqliteJournalMode};
 
 const UNAVAILABLE: &str = "idempotency-store-unavailable";
 const UNKNOWN: &str = "idempotency-outcome-unknown";
@@ -128,10 +128,10 @@ async fn b53_a_full_disk_claims_nothing_or_leaves_the_record_to_the_recovery() {
     let first = service.begin_charge("/charge", "k", "wait");
     service.probe.gate.entered().await;
     let other = {
-        let order = crate::app::order(big, "write");
+        let order = idem_tests::service::order(big, "write");
         let headers = [("x-account", "ada"), ("idempotency-key", "big")];
         service.pool.execute(limit(pages + 5)).await.unwrap();
-        crate::support::http::post(service.address(), "/charge", &headers, order).await
+        idem_tests::http::post(service.address(), "/charge", &headers, order).await
     };
     // The row cannot be written, and SQLite has undone the transaction. The charge has happened all the same.
     assert_problem(&other, 503, UNKNOWN);

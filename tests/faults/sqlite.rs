@@ -6,19 +6,16 @@ use std::time::Duration;
 use axum::{Json, Router, extract::State, http::StatusCode, routing::post};
 use futures_util::future::join_all;
 use idem_runtime::{Builder, Idempotency, idempotent};
+use idem_tests::{
+    assertions::{assert_problem, assert_ran, assert_replayed},
+    databases::{sqlite, sqlite_in_memory},
+    http::{self, RawResponse, Server},
+    service::{Account, Act, App, Failed, Order, Probe, order},
+};
 use serde_json::{Value, json};
 use sqlx::{
     Connection, Executor, Sqlite as Db, SqliteConnection, SqlitePool,
     sqlite::{SqliteConnectOptions, SqliteJournalMode},
-};
-
-use crate::{
-    app::{Account, Act, App, Failed, Order, Probe, order},
-    seen::{assert_problem, assert_ran, assert_replayed},
-    support::{
-        databases::{sqlite, sqlite_in_memory},
-        http::{self, RawResponse, Server},
-    },
 };
 
 const UNAVAILABLE: &str = "idempotency-store-unavailable";
@@ -61,7 +58,7 @@ impl Service {
     }
 
     async fn join(pool: SqlitePool, options: impl FnOnce(Builder<Db>) -> Builder<Db>) -> Self {
-        let app = App { idempotency: options(Idempotency::builder(pool.clone())).build(), probe: Probe::new() };
+        let app = App { idempotency: options(Idempotency::builder(pool.clone())).build(), probe: Probe::default() };
         let router = Router::new().route("/act", post(act)).with_state(app.clone());
         Self { probe: app.probe, pool, server: Server::start(router).await }
     }

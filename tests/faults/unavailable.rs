@@ -3,19 +3,16 @@
 
 use std::{future::Future, time::Duration};
 
+use idem_tests::{
+    assertions::{assert_problem, assert_ran, assert_replayed, count, no_session, records, rows},
+    databases::{Postgres, postgres},
+    http,
+    log_capture::{complaints, listen},
+    proxy::{Network, Proxy},
+    service::{Service, prepare, request},
+};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgPool, postgres::PgPoolOptions};
 use tokio::time::timeout;
-
-use crate::{
-    app::{Service, prepare, request},
-    listen::{complaints, listen},
-    seen::{assert_problem, assert_ran, assert_replayed, count, no_session, records, rows},
-    support::{
-        databases::{Postgres, postgres},
-        http,
-        proxy::{Network, Proxy},
-    },
-};
 
 const PATIENCE: Duration = Duration::from_millis(700);
 const UNAVAILABLE: &str = "idempotency-store-unavailable";

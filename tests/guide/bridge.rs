@@ -71,9 +71,9 @@ use axum::{
     routing::{MethodRouter, post},
 };
 use idem_runtime::{Idempotency, Scope, ScopeId};
+use idem_tests::gate::{Gate, Runs};
 
 use super::{Connection, Db};
-use crate::support::gate::{Gate, Runs};
 
 pub struct Account {
     id: i64,

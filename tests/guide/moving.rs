@@ -8,17 +8,17 @@ use axum::{
     routing::post,
 };
 use idem_runtime::Idempotency;
+use idem_tests::{
+    gate::{Gate, Runs},
+    soon,
+};
 use sqlx::{AssertSqlSafe, Connection as _, Executor, Pool, Transaction, query::Query};
 use tower::ServiceExt;
 
-use super::{Db, NAME, bridge, fresh};
-use crate::{
-    MOVING, blocks,
-    support::{
-        gate::{Gate, Runs},
-        soon,
-    },
-};
+use super::{Connection, Db, NAME, fresh};
+use crate::{MOVING, blocks};
+
+mod bridge;
 
 const ENDPOINT: &str = "POST /payments";
 

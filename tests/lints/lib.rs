@@ -11,12 +11,8 @@ use axum::{
 };
 use bytes::Bytes;
 use idem_runtime::idempotent;
+use idem_tests::account::Account;
 use sqlx::{Error, PgConnection, Postgres, Sqlite, SqliteConnection, Transaction, query};
-
-#[path = "../support/account.rs"]
-mod account;
-
-use account::Account;
 
 /// The state.
 #[derive(Clone, Debug)]

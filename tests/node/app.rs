@@ -4,14 +4,15 @@ use std::{env, error::Error, time::Duration};
 
 use axum::{
     Json, Router,
-    extract::{FromRef, FromRequestParts, State},
-    http::{StatusCode, request::Parts},
+    extract::{FromRef, State},
+    http::StatusCode,
     routing::post,
 };
 use idem_runtime::{
-    Attempt, Idempotency, LeaseDuration, Scope, ScopeId, idempotent,
+    Attempt, Idempotency, LeaseDuration, idempotent,
     recovery::{BoxError, Reconciler, StalledAttempt, Verdict},
 };
+use idem_tests::service::Account;
 use serde_json::{Value, json};
 use sqlx::{Executor, Pool};
 
@@ -33,23 +34,6 @@ struct App {
 impl FromRef<App> for Idempotency<Db> {
     fn from_ref(app: &App) -> Self {
         app.idempotency.clone()
-    }
-}
-
-struct Account(String);
-
-impl Scope for Account {
-    fn scope_id(&self) -> ScopeId {
-        ScopeId::new(&self.0)
-    }
-}
-
-impl<S: Sync> FromRequestParts<S> for Account {
-    type Rejection = StatusCode;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, StatusCode> {
-        let account = parts.headers.get("x-account").and_then(|value| value.to_str().ok());
-        account.map(|account| Self(account.to_owned())).ok_or(StatusCode::UNAUTHORIZED)
     }
 }
 

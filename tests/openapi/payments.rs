@@ -1,8 +1,5 @@
 //! The document of the example `payments`, as its server sends it, and that server driven by nothing but its document.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 use std::{collections::HashSet, net::SocketAddr};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -10,12 +7,12 @@ use idem_openapi::{
     declared::{Declared, Operation},
     driver::new_key,
 };
-use serde_json::{Map, Value, json};
-use support::{
+use idem_tests::{
     databases::{postgres, sqlite},
     http::{self, RawResponse},
     process,
 };
+use serde_json::{Map, Value, json};
 
 /// The example, and what its document says.
 struct Example {

@@ -1,5 +1,5 @@
-//! Who calls the handlers that are there to be compiled, not run: a `Scope` and an extractor.
-//! Taken by `#[path]` into crates of both editions and under every lint, so it is written for all of them.
+//! The caller of the handlers that are compiled and never run: a `Scope` and an extractor.
+//! Its one field is public and the only one, since some of those handlers take it apart in their parameters.
 
 use axum::{
     extract::FromRequestParts,
@@ -9,7 +9,6 @@ use idem_runtime::{Scope, ScopeId};
 
 /// Who calls.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct Account {
     /// Its number.
     pub id: i64,

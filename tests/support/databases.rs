@@ -10,7 +10,7 @@ use sqlx::{
 };
 use tempfile::TempDir;
 
-use super::{soon, tally, unique};
+use crate::{soon, tally, unique};
 
 /// A PostgreSQL database of one test's own.
 pub struct Postgres {

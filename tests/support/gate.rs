@@ -8,13 +8,19 @@ use std::sync::{
 
 use tokio::sync::Semaphore;
 
-use super::soon;
+use crate::soon;
 
 /// A place in a handler. Clones are the same gate: one goes into the handler, one stays with the test.
 #[derive(Clone)]
 pub struct Gate {
     inside: Arc<Semaphore>,
     free: Arc<Semaphore>,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Gate {

@@ -11,7 +11,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::soon;
+use crate::soon;
 
 /// A served router. Dropping it ends the server at once.
 pub struct Server {

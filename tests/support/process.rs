@@ -16,7 +16,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::soon;
+use crate::soon;
 
 /// A running server. Dropping it kills it.
 pub struct Process {

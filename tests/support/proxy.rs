@@ -14,7 +14,7 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
-use super::{databases::Postgres, soon};
+use crate::{databases::Postgres, soon};
 
 mod connection;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row};
 
-use super::{databases::Postgres, soon, unique};
+use crate::{databases::Postgres, soon, unique};
 
 /// The log of one database from a moment on.
 pub struct StatementLog {

@@ -1,5 +1,5 @@
-//! Counts what ran, across test processes, so that `tests/run` notices when a kind of test ran not at all.
-//! A file of its own: `#[path = "support/tally.rs"] mod tally;` takes it without the rest.
+//! Counts what ran, across test processes, so that `tests/run` notices when a kind of test did not run at all.
+//! The count is a file with one line for each test.
 
 use std::{env, fs::OpenOptions, io::Write, thread};
 

@@ -1,0 +1,26 @@
+//! The topics of the suite, each listed once: the file of every database includes this module.
+//! `app` and `stalled_attempts` are what the topics stand on; what differs between the databases is the parent's.
+
+use super::*;
+
+pub mod app;
+mod stalled_attempts;
+
+mod answers;
+mod concurrency;
+mod consumers;
+mod external;
+mod fingerprint;
+mod key;
+mod late_completion;
+mod lifetime;
+mod manual_resolve;
+mod once;
+mod options;
+mod outcomes;
+mod recovery;
+mod responses;
+mod schema;
+mod scope;
+mod transaction;
+mod webhooks;
