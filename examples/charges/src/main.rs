@@ -47,7 +47,7 @@ environment
   NETWORK          the URL of the card network (default http://127.0.0.1:4000; the demo starts one)
   NETWORK_TIMEOUT  milliseconds to wait for the network's response (default 5000)
   RECOVER_EVERY    milliseconds between two searches for stalled attempts (default 1000)
-  RUST_LOG         what to log to stderr (default warn; idem_runtime=info shows the outcome of each request)";
+  RUST_LOG         what to log to stderr (default warn,sqlx=error; idem_runtime=info shows the outcome of each request)";
 
 #[tokio::main]
 async fn main() -> ExitCode {

@@ -38,7 +38,7 @@ usage: example-payments [demo]
 environment
   LISTEN        the address to listen on, port 0 for a free port (default 127.0.0.1:3000; the demo uses a free port)
   DATABASE_URL  sqlite://FILE or postgres://… (default sqlite://payments.db; the demo uses a temporary file)
-  RUST_LOG      what to log to stderr (default warn; idem_runtime=info shows the outcome of each request)";
+  RUST_LOG      what to log to stderr (default warn,sqlx=error; idem_runtime=info shows the outcome of each request)";
 
 #[tokio::main]
 async fn main() -> ExitCode {

@@ -14,11 +14,17 @@ use crate::program::{Failed, Outcome};
 /// The aliases of a story that is compiled for SQLite.
 pub mod sqlite {
     pub use sqlx::{Sqlite as Db, SqliteConnection as Connection};
+
+    /// An SQL expression: the database's clock, in milliseconds since 1970.
+    pub const NOW: &str = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)";
 }
 
 /// The aliases of a story that is compiled for PostgreSQL.
 pub mod postgres {
     pub use sqlx::{PgConnection as Connection, Postgres as Db};
+
+    /// An SQL expression: the database's clock, in milliseconds since 1970.
+    pub const NOW: &str = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)";
 }
 
 /// How long a request waits for a busy database. It is shorter than idem's own limit of 10 seconds, after which idem

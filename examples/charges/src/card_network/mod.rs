@@ -24,7 +24,7 @@ usage: card-network [--ignore-keys]
 environment
   LISTEN    the address to listen on, port 0 for a free port (default 127.0.0.1:4000)
   LEDGER    the SQLite file of the charges (default sqlite://ledger.db)
-  RUST_LOG  what to log to stderr (default warn)
+  RUST_LOG  what to log to stderr (default warn,sqlx=error)
 
 requests
   POST /charges             {amount, currency, source, customer?, reference?}, Idempotency-Key: KEY
