@@ -38,7 +38,7 @@ const CONSUMER: &[&str] = &[
 const WEBHOOKS: &[&str] = &[
     "listening on http://",
     "o- 1.",
-    "no answer",
+    "no response",
     "204",
     "Ada has 10\n",
     "o- 2.",
@@ -96,7 +96,7 @@ async fn demo(url: Option<String>) {
     assert!(ended.success(), "{ended}: {output}");
     let mut rest = output.as_str();
     for step in
-        ["o- 1.", "no answer", "o- 2.", "409", "o- 3.", "201", "Idempotent-Replayed", "o- 4.", "422", "o- 5.", "201"]
+        ["o- 1.", "no response", "o- 2.", "409", "o- 3.", "201", "Idempotent-Replayed", "o- 4.", "422", "o- 5.", "201"]
     {
         let (_, after) = rest.split_once(step).unwrap_or_else(|| panic!("no {step:?} in its place: {output}"));
         rest = after;

@@ -232,7 +232,7 @@ async fn a_network_that_is_away_decides_nothing() {
     let network = network
         .away(async {
             // It says so in its log, which is how an operator learns of it.
-            while !app.output().contains("the card network was no help") {
+            while !app.output().contains("the lookup at the card network failed") {
                 assert_eq!(CHARGE.answer(&app).await.status, 409);
             }
             assert_eq!(CHARGE.answer(&app).await.status, 409);

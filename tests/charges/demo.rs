@@ -23,7 +23,7 @@ async fn demo(url: Option<String>) {
         "derived key",
         "o- 2.",
         "SIGKILL",
-        "no answer",
+        "no response",
         "o- 3.",
         "409",
         "in-progress",

@@ -1,29 +1,28 @@
-//! What can go wrong in a handler, what its client is told, and what that means for the key.
-//! The one question that matters here: may the card have been charged?
+//! The errors of the handlers, their responses, and what each one means for the key.
+//! Only one question matters here: may the card have been charged?
 
 use axum::{
-    Json,
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use idem_runtime::Settle;
-use serde_json::json;
+use idem_runtime::options::Settle;
+use scaffold::error::error_response;
 
 use crate::network::NetworkError;
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum AppError {
-    /// An answer like any other: stored, so the same request is declined again without asking the network.
+pub(crate) enum ChargeError {
+    /// A final response. It is stored, and a retry gets it without another call to the network.
     #[error("the card was declined")]
     CardDeclined,
     #[error(transparent)]
     Network(#[from] NetworkError),
-    /// After the charge: the 500 leaves the key to recovery (`on_server_error = reconcile`).
+    /// Happens after the charge. `on_server_error = reconcile` leaves the key to the recovery.
     #[error("the database failed")]
     Database(#[from] sqlx::Error),
 }
 
-impl IntoResponse for AppError {
+impl IntoResponse for ChargeError {
     fn into_response(self) -> Response {
         if !matches!(self, Self::CardDeclined) {
             tracing::error!(error = &self as &dyn std::error::Error, "a charge was not made, or not recorded");
@@ -33,16 +32,16 @@ impl IntoResponse for AppError {
             Self::Network(NetworkError::NothingSent(_)) => {
                 (StatusCode::SERVICE_UNAVAILABLE, "card-network-unreachable")
             }
-            Self::Network(_) => (StatusCode::BAD_GATEWAY, "card-network"),
+            Self::Network(NetworkError::Unclear(_)) => (StatusCode::BAD_GATEWAY, "card-network"),
             Self::Database(_) => (StatusCode::INTERNAL_SERVER_ERROR, "database"),
         };
-        let answer = (status, Json(json!({ "error": { "code": code, "message": self.to_string() } })));
+        let response = error_response(status, code, &self.to_string());
         match self {
-            // The card was surely not charged, so the key is free at once for the next try.
+            // The card was certainly not charged, so idem frees the key at once.
             Self::Network(NetworkError::NothingSent(_)) => {
-                (Settle::NothingExecuted, [(header::RETRY_AFTER, "1")], answer).into_response()
+                (Settle::NothingExecuted, [(header::RETRY_AFTER, "1")], response).into_response()
             }
-            _ => answer.into_response(),
+            _ => response,
         }
     }
 }

@@ -1,22 +1,17 @@
-//! The charges API. `Db` is `Sqlite` in `sqlite.rs`, `Postgres` in `postgres.rs`: the example runs on both, your own code
-//! names one. The card is charged outside the database, under a key that every attempt at the same request derives anew.
+//! The charges API. `Db` is sqlx's `Sqlite`, the default database. `main.rs` also compiles this file for PostgreSQL.
+//! The charge happens outside the database, under a key that every attempt of the same request derives again.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use axum::{
     Json, Router,
     extract::{FromRef, State},
     http::StatusCode,
     response::{IntoResponse, Response},
-    routing::{get, post},
+    routing::post,
 };
-use idem_runtime::{Attempt, Idempotency, idempotent, recovery::Recovery};
+use idem_runtime::{Attempt, Idempotency, idempotent};
+use scaffold::{account::Account, error::AppError, program::Outcome, runs::Runs, server::Service};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx::{FromRow, Pool};
@@ -26,80 +21,42 @@ use super::{
     recovery::{ByKey, ByReference},
 };
 use crate::{
-    error::AppError,
-    extract::{Account, NewCharge},
+    error::ChargeError,
     network::{Charged, Network, NetworkError},
-    server::ServerError,
+    request::NewCharge,
 };
 
-/// The name of the one step in which money moves. It is part of the derived key, so it never changes.
+/// The name of the one step that moves money. The derived key contains it, so it must never change.
 pub(super) const CHARGE: &str = "charge";
 
-/// The application's state.
-#[derive(Clone)]
-pub(crate) struct App {
-    pub(crate) idempotency: Idempotency<Db>,
-    pub(crate) pool: Pool<Db>,
+/// The state. Annotated handlers take parts of it, never the pool: a write through the pool is outside the transaction.
+#[derive(Clone, FromRef)]
+struct App {
+    idempotency: Idempotency<Db>,
+    pool: Pool<Db>,
     network: Network,
     runs: Runs,
 }
 
-/// How many bodies of annotated handlers have begun in this process: what shows that a replay runs nothing.
-#[derive(Clone, Default)]
-struct Runs(Arc<AtomicU64>);
-
-impl FromRef<App> for Idempotency<Db> {
-    fn from_ref(app: &App) -> Self {
-        app.idempotency.clone()
-    }
-}
-
-/// Annotated handlers take parts of the state, not `App`, whose pool would lead past the attempt's transaction.
-impl FromRef<App> for Runs {
-    fn from_ref(app: &App) -> Self {
-        app.runs.clone()
-    }
-}
-
-impl FromRef<App> for Network {
-    fn from_ref(app: &App) -> Self {
-        app.network.clone()
-    }
-}
-
-impl Runs {
-    fn begin(&self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-impl App {
-    /// Creates what tables are missing, the application's and idem's.
-    pub(crate) async fn open(pool: Pool<Db>, tables: &'static str, network: Network) -> Result<Self, ServerError> {
-        sqlx::raw_sql(tables).execute(&pool).await?;
-        let idempotency = Idempotency::builder(pool.clone()).build();
-        idempotency.migrate().await?;
-        Ok(Self { idempotency, pool, network, runs: Runs::default() })
-    }
-
-    pub(crate) fn router(&self) -> Router {
-        Router::new()
-            .route("/charges", post(create_charge).get(list_charges))
-            .route("/legacy-charges", post(create_legacy_charge))
-            .route("/runs", get(show_runs))
-            .with_state(self.clone())
-    }
-
-    /// Who decides about attempts that died: one reconciler for each operation with external effects.
-    pub(crate) fn recovery(&self) -> Recovery<Db> {
-        self.idempotency
-            .recovery()
-            .reconciler("create_charge", ByKey(self.network.clone()))
-            .reconciler("create_legacy_charge", ByReference(self.network.clone()))
-            .backoff(Duration::from_secs(1), Duration::from_mins(5))
-            // A look-up is quick. Whoever dies in the middle of one holds the record up for about as long.
-            .reconcile_timeout(Duration::from_secs(5))
-    }
+/// The API, and the recovery: one reconciler for each handler with external effects.
+pub(crate) async fn open(pool: Pool<Db>, network: Network, recover_every: Duration) -> Outcome<Service<Db>> {
+    let idempotency = Idempotency::builder(pool.clone()).build();
+    idempotency.migrate().await?;
+    let recovery = idempotency
+        .recovery()
+        .reconciler("create_charge", ByKey(network.clone()))
+        .reconciler("create_legacy_charge", ByReference(network.clone()))
+        .backoff(Duration::from_secs(1), Duration::from_mins(5))
+        // A lookup is fast. If the process dies during a lookup, the record waits about this long.
+        .reconcile_timeout(Duration::from_secs(5))
+        .run_every(recover_every);
+    let app = App { idempotency: idempotency.clone(), pool: pool.clone(), network, runs: Runs::default() };
+    let router = Router::new()
+        .route("/charges", post(create_charge).get(list_charges))
+        .route("/legacy-charges", post(create_legacy_charge))
+        .route("/runs", Runs::route())
+        .with_state(app);
+    Ok(Service { router, idempotency, pool, recovery: Some(recovery) })
 }
 
 /// A charge as its account sees it.
@@ -111,9 +68,10 @@ struct Charge {
     source: String,
 }
 
-/// The lease is short so that the demo is: a renewal a second. The default of 60 seconds costs less and bears longer pauses.
+/// The lease is short to keep the demo short: it costs one renewal a second. The default of 60 seconds costs less and
+/// tolerates longer pauses.
 ///
-/// A 5xx leaves the key to recovery: it says that nobody here knows whether the card was charged.
+/// A 5xx leaves the key to the recovery: this process does not know whether the card was charged.
 #[idempotent(scope = account, effects = external, lease = "3s", store_request, on_server_error = reconcile)]
 async fn create_charge(
     account: Account,
@@ -121,19 +79,19 @@ async fn create_charge(
     State(network): State<Network>,
     attempt: &mut Attempt<Db>,
     Json(new): Json<NewCharge>,
-) -> Result<Response, AppError> {
+) -> Result<Response, ChargeError> {
     runs.begin();
     let key = attempt.key(CHARGE).to_string();
     let charged = network.charge(&key, account.as_str(), &new).await?;
     record(attempt, &new, &charged).await
 }
 
-/// The same at a network that honours no keys: look whether it was done, then do it.
+/// The same at a network without idempotency keys: look for the charge, then make it.
 ///
-/// **This is weaker, and no care of ours can mend it.** The look-up sees what the network has written down. A charge that
-/// is still under way there, sent by an attempt that died, is not seen: whoever looks in that moment charges a second
-/// time. `ByReference` waits before it believes that there is nothing, which makes that unlikely, not impossible.
-/// Where a processor offers idempotency keys, use them.
+/// **This is weaker, and the application cannot fix it.** The lookup finds only recorded charges. If the charge of a stalled
+/// attempt is still in flight at the network, the lookup misses it, and a second charge follows. `ByReference` waits before
+/// it believes that there is no charge. That makes a second charge unlikely, not impossible. If a processor offers
+/// idempotency keys, use them.
 #[idempotent(scope = account, effects = external, lease = "3s", store_request, on_server_error = reconcile)]
 async fn create_legacy_charge(
     account: Account,
@@ -141,30 +99,30 @@ async fn create_legacy_charge(
     State(network): State<Network>,
     attempt: &mut Attempt<Db>,
     Json(new): Json<NewCharge>,
-) -> Result<Response, AppError> {
+) -> Result<Response, ChargeError> {
     runs.begin();
-    // Not a key to this network, but something to be found by.
+    // This network does not treat it as a key. It only finds charges by it.
     let reference = attempt.key(CHARGE).to_string();
     if let Some(charged) = network.find_by_reference(&reference).await? {
         return record(attempt, &new, &charged).await;
     }
     let charged = match network.charge_without_key(&reference, account.as_str(), &new).await {
-        // Never simply sent again. If it is not found either, it may still be under way: recovery asks later.
+        // Do not send it again. If the lookup finds nothing, the charge may be in flight: the recovery looks later.
         Err(error @ NetworkError::Unclear(_)) => network.find_by_reference(&reference).await?.ok_or(error)?,
-        answered => answered?,
+        result => result?,
     };
     record(attempt, &new, &charged).await
 }
 
-/// Writes a charge down and answers with it. Handlers and recovery share this, and take what they write from the request
-/// and the network alone: a client gets the very same bytes from either.
+/// Writes the charge's row and makes the response. The handlers and the recovery share it. It uses only the request and the
+/// network's charge, so both produce the same bytes.
 pub(super) async fn record(
     attempt: &mut Attempt<Db>,
     new: &NewCharge,
     charged: &Charged,
-) -> Result<Response, AppError> {
+) -> Result<Response, ChargeError> {
     if charged.declined() {
-        return Err(AppError::CardDeclined);
+        return Err(ChargeError::CardDeclined);
     }
     let transaction = attempt.transaction().await?;
     let insert = "INSERT INTO charges (id, account, amount, currency, source) VALUES ($1, $2, $3, $4, $5) RETURNING *";
@@ -179,14 +137,8 @@ pub(super) async fn record(
     Ok((StatusCode::CREATED, Json(charge)).into_response())
 }
 
-async fn list_charges(account: Account, State(app): State<App>) -> Result<Json<Value>, AppError> {
-    let charges: Vec<Charge> = sqlx::query_as("SELECT * FROM charges WHERE account = $1 ORDER BY number")
-        .bind(account.as_str())
-        .fetch_all(&app.pool)
-        .await?;
+async fn list_charges(account: Account, State(pool): State<Pool<Db>>) -> Result<Json<Value>, AppError> {
+    let select = sqlx::query_as("SELECT * FROM charges WHERE account = $1 ORDER BY number");
+    let charges: Vec<Charge> = select.bind(account.as_str()).fetch_all(&pool).await?;
     Ok(Json(json!({ "count": charges.len(), "data": charges })))
-}
-
-async fn show_runs(State(Runs(runs)): State<Runs>) -> Json<Value> {
-    Json(json!({ "runs": runs.load(Ordering::SeqCst) }))
 }

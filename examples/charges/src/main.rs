@@ -1,72 +1,87 @@
-//! Charges at a card network, with retries that are safe across a crash: `handlers.rs` and `recovery.rs` are what an
-//! application writes, the rest is around them. Without arguments it serves; `demo` crashes it and shows what follows.
+//! Charges at a card network, with retries that are safe across a crash. Read `handlers.rs` and `recovery.rs` first.
+//! Without arguments the program serves. `demo` crashes it, and shows how the charge is recovered.
+
+#![expect(clippy::duplicate_mod, reason = "the story is compiled once for each database")]
 
 mod card_network;
 mod demo;
 mod error;
-mod extract;
 mod network;
-mod postgres;
-mod program;
-mod server;
-mod sqlite;
+mod request;
 
-use std::{
-    env,
-    io::{self, Write as _},
-    net::SocketAddr,
-    process::ExitCode,
+/// The API and its recovery on SQLite, which is the default and needs no setup.
+#[path = "."]
+mod sqlite {
+    pub(crate) use scaffold::database::sqlite::Db;
+    pub(crate) mod handlers;
+    mod recovery;
+}
+
+/// The same on PostgreSQL, for `DATABASE_URL=postgres://…`.
+#[path = "."]
+mod postgres {
+    pub(crate) use scaffold::database::postgres::Db;
+    pub(crate) mod handlers;
+    mod recovery;
+}
+
+use std::{net::SocketAddr, process::ExitCode, time::Duration};
+
+use network::Network;
+use scaffold::{
+    database::Database,
+    program::{Failed, Outcome, Usage, run, variable_or},
+    server::{Server, serve},
 };
-
-use program::Outcome;
-use server::{Server, Settings};
 
 const USAGE: &str = "\
 usage: example-charges [demo | card-network [--ignore-keys]]
 
   (nothing)     serve until SIGTERM or Ctrl-C
-  demo          serve beside a card network, die between the charge and the record, recover, and end
-  card-network  the card network alone, the same as the program of that name
+  demo          start a card network, die between the charge and the record, recover, and end
+  card-network  serve the card network alone, like the program card-network
 
 environment
-  LISTEN           where to listen, port 0 for a free one (default 127.0.0.1:3000)
-  DATABASE_URL     sqlite://FILE or postgres://… (default sqlite://charges.db; the demo's is temporary)
-  NETWORK          where the card network is (default http://127.0.0.1:4000; the demo starts its own)
-  NETWORK_TIMEOUT  milliseconds to wait for the network's answer (default 5000)
-  RECOVER_EVERY    milliseconds between two looks for dead attempts (default 1000)
-  RUST_LOG         what to log to stderr (default warn; idem_runtime=info shows the outcome of each request)";
+  LISTEN           the address to listen on, port 0 for a free port (default 127.0.0.1:3000)
+  DATABASE_URL     sqlite://FILE or postgres://… (default sqlite://charges.db; the demo uses a temporary file)
+  NETWORK          the URL of the card network (default http://127.0.0.1:4000; the demo starts one)
+  NETWORK_TIMEOUT  milliseconds to wait for the network's response (default 5000)
+  RECOVER_EVERY    milliseconds between two searches for stalled attempts (default 1000)
+  RUST_LOG         what to log to stderr (default warn,sqlx=error; idem_runtime=info shows the outcome of each request)";
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    program::log_to_stderr();
-    let arguments: Vec<_> = env::args().skip(1).collect();
-    let ended = match arguments.split_first() {
-        None => serve().await,
-        Some((first, [])) if first == "demo" => demo::run().await,
-        Some((first, rest)) if first == "card-network" => match card_network::Keys::of(rest) {
-            Some(keys) => card_network::serve(keys).await,
-            None => return misused(card_network::USAGE),
-        },
-        Some(_) => return misused(USAGE),
-    };
-    program::ended(ended)
+    run(async |arguments| match arguments {
+        [] => serve(start(), hint).await,
+        ["demo"] => demo::run().await,
+        ["card-network", rest @ ..] => card_network::run(rest).await,
+        _ => Err(Usage(USAGE).into()),
+    })
+    .await
 }
 
-fn misused(usage: &str) -> ExitCode {
-    eprintln!("{usage}");
-    ExitCode::from(2)
+async fn start() -> Outcome<Server> {
+    let network =
+        Network::new(&variable_or("NETWORK", "http://127.0.0.1:4000"), milliseconds("NETWORK_TIMEOUT", "5000")?)
+            .map_err(|error| Failed::new("cannot create the client for NETWORK", error))?;
+    let recover_every = milliseconds("RECOVER_EVERY", "1000")?;
+    let (database, listen) =
+        (variable_or("DATABASE_URL", "sqlite://charges.db"), variable_or("LISTEN", "127.0.0.1:3000"));
+    match Database::open(&database, include_str!("tables.sql")).await? {
+        Database::Sqlite(pool) => {
+            Server::start(&listen, sqlite::handlers::open(pool, network, recover_every).await?).await
+        }
+        Database::Postgres(pool) => {
+            Server::start(&listen, postgres::handlers::open(pool, network, recover_every).await?).await
+        }
+    }
 }
 
-async fn serve() -> Outcome {
-    let settings = Settings::from_environment()?;
-    // Before anyone can know the address, so that no signal finds the process unprepared.
-    let stop = program::stop_signal()?;
-    let server = Server::start(&settings).await?;
-    program::announce(server.address())?;
-    // Only a hint: whoever wanted the first line alone may have closed the pipe.
-    let _hint = writeln!(io::stdout(), "{}", hint(server.address()));
-    stop.await;
-    Ok(server.stop().await?)
+fn milliseconds(name: &str, default: &str) -> Outcome<Duration> {
+    let milliseconds = variable_or(name, default).parse();
+    let milliseconds =
+        milliseconds.map_err(|error| Failed::new(format!("{name} must be a number of milliseconds"), error))?;
+    Ok(Duration::from_millis(milliseconds))
 }
 
 fn hint(address: SocketAddr) -> String {

@@ -1,5 +1,5 @@
-//! The card network, seen from here: charge with an idempotency key of our own, and ask what became of a charge.
-//! Every failure is one of two kinds: nothing was sent, or it is not clear what happened.
+//! The client of the card network: it charges under our idempotency key, and looks charges up.
+//! There are two kinds of failure: nothing was sent, or the result is unclear.
 
 use std::{error::Error, sync::Arc, time::Duration};
 
@@ -8,10 +8,10 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::extract::NewCharge;
+use crate::request::NewCharge;
 
-/// How often a charge whose answer did not come is sent again, with the same key, before recovery has to find out.
-const MOST_TRIES: u32 = 3;
+/// How often a charge is sent, with the same key, while the result is unclear. After that the recovery looks it up.
+const MAX_TRIES: u32 = 3;
 
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -22,7 +22,7 @@ pub(crate) struct Charged {
     status: String,
     amount: i64,
     currency: String,
-    /// Whose it is: sent along, so that a charge that lost its attempt can be told to whom it belongs.
+    /// The account. The network stores it, so a charge without its attempt still names its account.
     pub(crate) customer: String,
 }
 
@@ -31,7 +31,7 @@ impl Charged {
         self.status == "declined"
     }
 
-    /// Whether it is the charge that was asked for.
+    /// Whether it is the requested charge.
     pub(crate) fn is(&self, new: &NewCharge) -> bool {
         self.amount == i64::from(new.amount.get()) && self.currency == new.currency.as_str()
     }
@@ -39,13 +39,13 @@ impl Charged {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NetworkError {
-    #[error("the card network cannot be reached, and nothing was charged")]
+    #[error("the card network is unreachable, and nothing was charged")]
     NothingSent(#[source] reqwest::Error),
-    #[error("the card network did not answer, and whether the card was charged is not known")]
+    #[error("the card network did not respond, and the card may or may not have been charged")]
     Unclear(#[source] Box<dyn Error + Send + Sync>),
 }
 
-/// Handlers take this from the state. It holds no connection to the database.
+/// Handlers take it from the state. It has no connection to the database.
 #[derive(Clone)]
 pub(crate) struct Network {
     http: Client,
@@ -58,15 +58,15 @@ impl Network {
         Ok(Self { http, address: address.trim_end_matches('/').into() })
     }
 
-    /// Charges once, however often it is sent: the network answers the same key with the same charge.
+    /// Charges once, even if it is sent more than once: the network makes one charge for each key.
     pub(crate) async fn charge(&self, key: &str, customer: &str, new: &NewCharge) -> Result<Charged, NetworkError> {
         let post = || self.post(customer, None, new).header("idempotency-key", key);
         let mut failed = match charged(post()).await {
-            // Only the first try can say that nothing was charged; after it, one may have arrived.
+            // Only the first try can know that nothing was charged. A later try does not know about the one before.
             Err(error) => error,
             Ok(charge) => return Ok(charge),
         };
-        for _ in 1..MOST_TRIES {
+        for _ in 1..MAX_TRIES {
             if matches!(failed, NetworkError::NothingSent(_)) {
                 return Err(failed);
             }
@@ -80,7 +80,7 @@ impl Network {
         Err(failed)
     }
 
-    /// Charges at a network that honours no keys: each call is a charge. The reference is only written down there.
+    /// Charges at a network without keys: each call is a charge. The network only stores the reference.
     pub(crate) async fn charge_without_key(
         &self,
         reference: &str,
@@ -90,9 +90,9 @@ impl Network {
         charged(self.post(customer, Some(reference), new)).await
     }
 
-    /// The charge that a key made.
+    /// The charge under a key.
     pub(crate) async fn find_by_key(&self, key: &str) -> Result<Option<Charged>, NetworkError> {
-        let (status, found) = answered(self.http.get(format!("{}/charges/by-key/{key}", self.address))).await?;
+        let (status, found) = response(self.http.get(format!("{}/charges/by-key/{key}", self.address))).await?;
         match status {
             StatusCode::OK => Ok(Some(read(&found)?)),
             StatusCode::NOT_FOUND => Ok(None),
@@ -100,7 +100,7 @@ impl Network {
         }
     }
 
-    /// The first charge with a reference of ours.
+    /// The first charge with a reference.
     pub(crate) async fn find_by_reference(&self, reference: &str) -> Result<Option<Charged>, NetworkError> {
         #[derive(Deserialize)]
         struct Found {
@@ -108,7 +108,7 @@ impl Network {
         }
 
         let (status, found) =
-            answered(self.http.get(format!("{}/charges?reference={reference}", self.address))).await?;
+            response(self.http.get(format!("{}/charges?reference={reference}", self.address))).await?;
         match status {
             StatusCode::OK => Ok(read::<Found>(&found)?.data.into_iter().next()),
             other => Err(unexpected(other)),
@@ -124,16 +124,16 @@ impl Network {
     }
 }
 
-/// A declined card is an answer too.
+/// A declined charge is a result, not an error.
 async fn charged(request: RequestBuilder) -> Result<Charged, NetworkError> {
-    match answered(request).await? {
+    match response(request).await? {
         (StatusCode::CREATED | StatusCode::PAYMENT_REQUIRED, charge) => read(&charge),
         (other, _) => Err(unexpected(other)),
     }
 }
 
-/// A whole answer. A connection that broke, or a timeout, says nothing about what the network did.
-async fn answered(request: RequestBuilder) -> Result<(StatusCode, Vec<u8>), NetworkError> {
+/// A complete response. A broken connection or a timeout does not say what the network did.
+async fn response(request: RequestBuilder) -> Result<(StatusCode, Vec<u8>), NetworkError> {
     let response = match request.send().await {
         Ok(response) => response,
         Err(error) if error.is_connect() => return Err(NetworkError::NothingSent(error)),
@@ -149,5 +149,5 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, NetworkError> {
 }
 
 fn unexpected(status: StatusCode) -> NetworkError {
-    NetworkError::Unclear(format!("the card network answered {status}").into())
+    NetworkError::Unclear(format!("the card network responded with {status}").into())
 }

@@ -1,62 +1,50 @@
-//! Workers that are killed by SIGKILL, in the middle of an effect and just before they could acknowledge it.
-//! In the end each order has one shipment and the stock is right, or the demo fails.
+//! Workers are killed by SIGKILL, in the middle of an effect and between the effect and its acknowledgement.
+//! At the end each order has one shipment and the stock is right, or the demo fails.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, hash_map::RandomState},
-    env, fs,
-    hash::{BuildHasher as _, Hasher as _},
-    io::{self, Write as _},
-    process::Stdio,
-    time::{Duration, Instant},
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
 };
 
+use idem_runtime::Idempotency;
+use scaffold::{
+    demo::{Timeline, process::Child, random, say},
+    program::{Outcome, variable},
+};
 use serde_json::json;
-use tokio::{
-    io::{AsyncBufReadExt as _, BufReader},
-    process::{Child, Command},
-    sync::mpsc,
-    time::timeout,
-};
+use sqlx::{FromRow, Pool};
+use tokio::{sync::mpsc, time::timeout};
 
-use crate::{Outcome, is_postgres, postgres, sqlite, variable, worker::Seen};
+use super::{Db, queue::Queue};
 
 const WORKERS: usize = 3;
-const KILLS: usize = 8;
+const MAX_KILLS: usize = 8;
 const ORDERS: i64 = 14;
 const STOCK: i64 = 1_000;
 
-/// After this, what should long have happened counts as not happening.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// A longer run means that the queue never becomes empty.
+const TIME_LIMIT: Duration = Duration::from_mins(1);
 
-/// How often the queue is looked at when nobody says anything.
+/// How often the demo checks the queue while no worker prints a line.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// On the database of `DATABASE_URL`, or on a temporary one.
-pub(crate) async fn run() -> Outcome {
+pub(crate) async fn run(pool: Pool<Db>, url: &str) -> Outcome {
     let seed = variable("SEED").map_or_else(|| Ok(random() & 0xffff_ffff), |seed| seed.parse())?;
-    if let Some(url) = variable("DATABASE_URL") {
-        return on(&url, seed).await;
-    }
-    let folder = env::temp_dir().join(format!("example-consumer-demo-{:016x}", random()));
-    fs::create_dir(&folder)?;
-    let ended = on(&format!("sqlite://{}", folder.join("queue.db").display()), seed).await;
-    fs::remove_dir_all(&folder)?;
-    ended
-}
-
-async fn on(url: &str, seed: u64) -> Outcome {
-    // A queue of this run's own, so that a database with other queues in it does not change the numbers.
-    let queue = format!("orders-{:08x}", random() & 0xffff_ffff);
+    Idempotency::builder(pool.clone()).build().migrate().await?;
+    // No other run uses this name: old queues in the database do not change the result.
+    let queue = Queue::new(pool.clone(), &format!("orders-{:08x}", random() & 0xffff_ffff));
+    let insert = sqlx::query("INSERT INTO stock (queue, remaining) VALUES ($1, $2)");
+    insert.bind(queue.name()).bind(STOCK).execute(&pool).await?;
     let orders = orders();
-    let database = Database::prepare(url, &queue).await?;
-    database.fill(&orders).await?;
-    say(&format!(
-        "\n{} jobs: {ORDERS} orders, 3 of them sent twice. {WORKERS} workers, of whom up to {KILLS} are killed (SEED={seed}).\n",
+    for (message, body) in &orders {
+        queue.send(message, body).await?;
+    }
+    let timeline = Timeline::start(&format!(
+        "{} jobs: {ORDERS} orders, 3 of them sent twice. {WORKERS} workers, up to {MAX_KILLS} of them are killed \
+         (SEED={seed}).\n",
         orders.len()
     ))?;
-    let mut demo = Demo::new(url, &queue, seed);
-    demo.tell(&database).await?;
-    demo.check(database.look().await?)
+    Demo::new(pool, url, queue, timeline, seed).show().await
 }
 
 /// Messages and their bodies.
@@ -64,7 +52,7 @@ fn orders() -> Vec<(String, String)> {
     let order = |number: i64| {
         let body = match number {
             3 => json!({ "quantity": number, "takes": 40, "refused_at_first": true }),
-            // Longer than its lease, so that another worker gets it too.
+            // Longer than its lease, so a second worker gets it too.
             5 => json!({ "quantity": number, "takes": 1300 }),
             _ => json!({ "quantity": number, "takes": 40 + 10 * (number % 4) }),
         };
@@ -75,104 +63,83 @@ fn orders() -> Vec<(String, String)> {
     orders
 }
 
-/// Another order, by mistake under the id of the first.
-fn mistaken() -> (String, String) {
-    ("order-01".to_owned(), json!({ "quantity": 500, "takes": 40 }).to_string())
+/// The result in the database.
+#[derive(Debug, FromRow, PartialEq, Eq)]
+struct Found {
+    waiting: i64,
+    aside: i64,
+    shipments: i64,
+    /// The number of different orders in the shipments.
+    shipped: i64,
+    stock: i64,
 }
 
-/// The queue, on either database.
-enum Database {
-    Postgres(postgres::mount::Mounted),
-    Sqlite(sqlite::mount::Mounted),
-}
-
-impl Database {
-    async fn prepare(url: &str, queue: &str) -> Outcome<Self> {
-        Ok(if is_postgres(url) {
-            Self::Postgres(postgres::mount::Mounted::prepare(url, queue).await?)
-        } else {
-            Self::Sqlite(sqlite::mount::Mounted::prepare(url, queue).await?)
-        })
-    }
-
-    async fn fill(&self, orders: &[(String, String)]) -> Outcome {
-        match self {
-            Self::Postgres(database) => database.fill(STOCK, orders).await,
-            Self::Sqlite(database) => database.fill(STOCK, orders).await,
-        }
-    }
-
-    async fn send(&self, (message, body): (String, String)) -> Outcome {
-        match self {
-            Self::Postgres(database) => database.queue.send(&message, &body).await?,
-            Self::Sqlite(database) => database.queue.send(&message, &body).await?,
-        }
-        Ok(())
-    }
-
-    async fn look(&self) -> Outcome<Seen> {
-        match self {
-            Self::Postgres(database) => database.look().await,
-            Self::Sqlite(database) => database.look().await,
-        }
-    }
-}
+const FOUND: &str = "\
+    SELECT (SELECT count(*) FROM jobs WHERE queue = $1 AND state = 'waiting') AS waiting, \
+           (SELECT count(*) FROM jobs WHERE queue = $1 AND state = 'aside') AS aside, \
+           (SELECT count(*) FROM shipments WHERE queue = $1) AS shipments, \
+           (SELECT count(DISTINCT message) FROM shipments WHERE queue = $1) AS shipped, \
+           (SELECT remaining FROM stock WHERE queue = $1) AS stock";
 
 struct Demo {
+    pool: Pool<Db>,
     url: String,
-    queue: String,
-    random: Random,
-    since: Instant,
-    said: mpsc::UnboundedSender<(usize, String)>,
-    hears: mpsc::UnboundedReceiver<(usize, String)>,
+    queue: Queue,
+    timeline: Timeline,
+    choices: Choices,
+    sender: mpsc::UnboundedSender<(usize, String)>,
+    /// The lines of all workers.
+    lines: mpsc::UnboundedReceiver<(usize, String)>,
     workers: BTreeMap<usize, Child>,
     started: usize,
     killed: usize,
     killed_in_the_middle: usize,
-    /// The orders whose worker was killed between effect and acknowledgement.
+    /// The orders whose worker was killed between the effect and the acknowledgement.
     unacknowledged: BTreeSet<String>,
-    /// The orders that were met again.
-    already: BTreeSet<String>,
+    /// The orders that were delivered again after their shipment.
+    already_shipped: BTreeSet<String>,
 }
 
 impl Demo {
-    fn new(url: &str, queue: &str, seed: u64) -> Self {
-        let (said, hears) = mpsc::unbounded_channel();
+    fn new(pool: Pool<Db>, url: &str, queue: Queue, timeline: Timeline, seed: u64) -> Self {
+        let (sender, lines) = mpsc::unbounded_channel();
         Self {
+            pool,
             url: url.to_owned(),
-            queue: queue.to_owned(),
-            random: Random(seed),
-            since: Instant::now(),
-            said,
-            hears,
+            queue,
+            timeline,
+            choices: Choices(seed),
+            sender,
+            lines,
             workers: BTreeMap::new(),
             started: 0,
             killed: 0,
             killed_in_the_middle: 0,
             unacknowledged: BTreeSet::new(),
-            already: BTreeSet::new(),
+            already_shipped: BTreeSet::new(),
         }
     }
 
-    /// Lets workers work, and kills some, until the queue is empty.
-    async fn tell(&mut self, database: &Database) -> Outcome {
+    /// Lets workers work, and kills some of them, until the queue is empty.
+    async fn show(mut self) -> Outcome {
         for _ in 0..WORKERS {
             self.start()?;
         }
-        let mut last = Some(mistaken());
+        // A different order under the id of the first one: a mistake of the sender.
+        let mut mistake = Some(("order-01", json!({ "quantity": 500, "takes": 40 }).to_string()));
         loop {
-            match timeout(PAUSE, self.hears.recv()).await {
-                Ok(Some((worker, line))) => self.heard(worker, &line).await?,
-                _ if database.look().await?.waiting == 0 => match last.take() {
-                    Some(mistaken) => database.send(mistaken).await?,
-                    None => return Ok(()),
+            match timeout(PAUSE, self.lines.recv()).await {
+                Ok(Some((worker, line))) => self.read(worker, &line).await?,
+                _ if self.found().await?.waiting == 0 => match mistake.take() {
+                    Some((message, body)) => self.queue.send(message, &body).await?,
+                    None => return self.check().await,
                 },
-                _ if self.since.elapsed() > PATIENCE => return Err("the queue does not become empty".into()),
+                _ if self.timeline.elapsed() > TIME_LIMIT => return Err("the queue does not become empty".into()),
                 _ => {
-                    // A worker that failed by itself has said so on stderr.
-                    self.workers.retain(|_, worker| matches!(worker.try_wait(), Ok(None)));
+                    // A worker that failed has printed its error on stderr.
+                    self.workers.retain(|_, worker| worker.is_running());
                     if self.workers.is_empty() {
-                        return Err("no worker is left".into());
+                        return Err("all workers failed".into());
                     }
                 }
             }
@@ -181,15 +148,11 @@ impl Demo {
 
     fn start(&mut self) -> Outcome {
         self.started += 1;
-        let (number, said) = (self.started, self.said.clone());
-        let mut command = Command::new(env::current_exe()?);
-        command.args(["work", &self.queue]).env("DATABASE_URL", &self.url);
-        let mut worker = command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
-        let lines = worker.stdout.take().ok_or("no pipe from the worker")?;
+        let (worker, mut output) = Child::start(&["work", self.queue.name()], &[("DATABASE_URL", &self.url)])?;
+        let (number, sender) = (self.started, self.sender.clone());
         tokio::spawn(async move {
-            let mut lines = BufReader::new(lines).lines();
-            while let Ok(Some(line)) = lines.next_line().await {
-                if said.send((number, line)).is_err() {
+            while let Ok(Some(line)) = output.next_line().await {
+                if sender.send((number, line)).is_err() {
                     return;
                 }
             }
@@ -198,32 +161,31 @@ impl Demo {
         Ok(())
     }
 
-    /// Shows what a worker says, and perhaps kills it for that.
-    async fn heard(&mut self, worker: usize, line: &str) -> Outcome {
+    /// Shows a worker's line, and perhaps kills the worker.
+    async fn read(&mut self, worker: usize, line: &str) -> Outcome {
         self.note(worker, line)?;
         let order = line.split(' ').next().unwrap_or_default().to_owned();
         let (runs, shipped) = (line.ends_with(": runs"), line.contains(": shipped as "));
         if line.contains(": already shipped as ") {
-            self.already.insert(order);
+            self.already_shipped.insert(order);
             return Ok(());
         }
-        // Once in each of the two places; for the rest it is chance.
+        // At least one kill in each of the two places. Chance decides about the others.
         let chosen = match (runs, shipped) {
-            (true, _) => self.killed_in_the_middle == 0 || self.random.below(4) == 0,
-            (_, true) => self.unacknowledged.is_empty() || self.random.below(4) == 0,
+            (true, _) => self.killed_in_the_middle == 0 || self.choices.below(4) == 0,
+            (_, true) => self.unacknowledged.is_empty() || self.choices.below(4) == 0,
             _ => false,
         };
-        // What it said before it was killed may be heard later.
-        if !chosen || self.killed >= KILLS || !self.workers.contains_key(&worker) {
+        if !chosen || self.killed >= MAX_KILLS {
             return Ok(());
         }
-        if let Some(mut child) = self.workers.remove(&worker) {
-            child.kill().await?;
-        }
+        // A line can arrive after its worker was killed.
+        let Some(killed) = self.workers.remove(&worker) else { return Ok(()) };
+        killed.kill().await?;
         self.killed += 1;
         if shipped {
             self.unacknowledged.insert(order);
-            self.note(worker, "SIGKILL, before it could acknowledge")?;
+            self.note(worker, "SIGKILL, before the acknowledgement")?;
         } else {
             self.killed_in_the_middle += 1;
             self.note(worker, "SIGKILL, in the middle of the shipment")?;
@@ -231,49 +193,46 @@ impl Demo {
         self.start()
     }
 
-    /// Each order once, and nothing else.
-    fn check(&self, seen: Seen) -> Outcome {
-        let right =
-            Seen { waiting: 0, aside: 1, shipments: ORDERS, shipped: ORDERS, stock: STOCK - ORDERS * (ORDERS + 1) / 2 };
-        if seen != right {
-            return Err(format!("the queue should have come to {right:?}, and it came to {seen:?}").into());
+    /// Each order is shipped once, and nothing else happened.
+    async fn check(&self) -> Outcome {
+        let stock = STOCK - ORDERS * (ORDERS + 1) / 2;
+        let expected = Found { waiting: 0, aside: 1, shipments: ORDERS, shipped: ORDERS, stock };
+        let found = self.found().await?;
+        if found != expected {
+            return Err(format!("expected {expected:?}, found {found:?}").into());
         }
         if self.killed_in_the_middle == 0 || self.unacknowledged.is_empty() {
             return Err("no worker was killed in one of the two places".into());
         }
         say(&format!(
-            "\n{} workers killed, {} of them between effect and acknowledgement. {ORDERS} orders, {} shipments, {} left in stock: \
-             each order once. {} orders came again and were not shipped again; 1 message is put aside.\n",
+            "\n{} workers killed, {} of them between the effect and the acknowledgement. {ORDERS} orders, {} shipments, \
+             {} left in stock: each order once. {} orders were delivered again and not shipped again. 1 message is put \
+             aside.\n",
             self.killed,
             self.unacknowledged.len(),
-            seen.shipments,
-            seen.stock,
-            self.already.len()
+            found.shipments,
+            found.stock,
+            self.already_shipped.len()
         ))
     }
 
+    async fn found(&self) -> Outcome<Found> {
+        Ok(sqlx::query_as(FOUND).bind(self.queue.name()).fetch_one(&self.pool).await?)
+    }
+
     fn note(&self, worker: usize, what: &str) -> Outcome {
-        say(&format!("{:5.2} s | worker {worker:<2}  {what}", self.since.elapsed().as_secs_f64()))
+        self.timeline.note(&format!("worker {worker}"), what)
     }
 }
 
-fn say(line: &str) -> Outcome {
-    Ok(writeln!(io::stdout(), "{line}")?)
-}
+/// Random choices (`SplitMix64`). The same seed gives the same choices.
+struct Choices(u64);
 
-/// `SplitMix64`: the same choices for the same seed.
-struct Random(u64);
-
-impl Random {
+impl Choices {
     fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (mixed ^ (mixed >> 31)) % limit
     }
-}
-
-/// Every `RandomState` of the standard library is seeded anew; good enough to tell runs of a demo apart.
-fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
 }

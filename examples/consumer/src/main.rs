@@ -1,12 +1,33 @@
-//! A queue whose workers are killed: `consumer.rs` is what an application writes, the rest is around it.
-//! `work` takes jobs until it is killed; `demo` starts such workers and kills them.
+//! A queue whose workers are killed. Read `consumer.rs` first: it is the part that an application writes.
+//! `work` takes jobs until it is killed. `demo` starts such workers and kills them.
 
-mod demo;
-mod postgres;
-mod sqlite;
-mod worker;
+#![expect(clippy::duplicate_mod, reason = "the story is compiled once for each database")]
 
-use std::{env, error::Error, io, process::ExitCode};
+/// The queue and its consumer on SQLite, which is the default and needs no setup.
+#[path = "."]
+mod sqlite {
+    pub(crate) use scaffold::database::sqlite::{Connection, Db, NOW};
+    pub(crate) mod consumer;
+    pub(crate) mod demo;
+    mod queue;
+}
+
+/// The same on PostgreSQL, for `DATABASE_URL=postgres://…`.
+#[path = "."]
+mod postgres {
+    pub(crate) use scaffold::database::postgres::{Connection, Db, NOW};
+    pub(crate) mod consumer;
+    pub(crate) mod demo;
+    mod queue;
+}
+
+use std::process::ExitCode;
+
+use scaffold::{
+    database::Database,
+    demo::Folder,
+    program::{Outcome, Usage, run, variable},
+};
 
 const USAGE: &str = "\
 usage: example-consumer demo | work QUEUE
@@ -15,44 +36,35 @@ usage: example-consumer demo | work QUEUE
   work QUEUE  take jobs from a queue until killed
 
 environment
-  DATABASE_URL  sqlite://FILE or postgres://… (the demo's default is a temporary file)
-  SEED          which random choices the demo makes (default: others each time)
-  RUST_LOG      what to log to stderr (default error; idem_runtime=info shows the outcome of each delivery)";
+  DATABASE_URL  sqlite://FILE or postgres://… (the demo uses a temporary file by default)
+  SEED          a number that selects the random choices of the demo (default: a random number)
+  RUST_LOG      what to log to stderr (default warn,sqlx=error; idem_runtime=info shows the outcome of each delivery)";
 
-pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+const TABLES: &str = include_str!("tables.sql");
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "error".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
-    let arguments: Vec<_> = env::args().skip(1).collect();
-    let ended = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["demo"] => demo::run().await,
+    run(async |arguments| match arguments {
+        ["demo"] => demo().await,
         ["work", queue] => work(queue).await,
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
+        _ => Err(Usage(USAGE).into()),
+    })
+    .await
+}
+
+async fn demo() -> Outcome {
+    let folder = Folder::new()?;
+    let url = folder.database();
+    match Database::open(&url, TABLES).await? {
+        Database::Sqlite(pool) => sqlite::demo::run(pool, &url).await,
+        Database::Postgres(pool) => postgres::demo::run(pool, &url).await,
     }
 }
 
 async fn work(queue: &str) -> Outcome {
     let url = variable("DATABASE_URL").ok_or("DATABASE_URL is not set")?;
-    if is_postgres(&url) { postgres::mount::work(&url, queue).await } else { sqlite::mount::work(&url, queue).await }
-}
-
-pub(crate) fn is_postgres(url: &str) -> bool {
-    url.starts_with("postgres:") || url.starts_with("postgresql:")
-}
-
-/// An environment variable; an empty one counts as unset.
-pub(crate) fn variable(name: &str) -> Option<String> {
-    env::var(name).ok().filter(|value| !value.is_empty())
+    match Database::open(&url, TABLES).await? {
+        Database::Sqlite(pool) => sqlite::consumer::work(pool, queue).await,
+        Database::Postgres(pool) => postgres::consumer::work(pool, queue).await,
+    }
 }

@@ -1,7 +1,8 @@
-//! What the OpenAPI document says besides the operations, which are in `handlers.rs`: the title, and how accounts are told.
+//! The parts of the OpenAPI document that belong to no operation: the title, and the bearer token.
+//! The operations are in `handlers.rs`.
 
 use utoipa::{
-    Modify, OpenApi as _,
+    IntoResponses, Modify, OpenApi as _,
     openapi::{
         OpenApi,
         security::{Http, HttpAuthScheme, SecurityScheme},
@@ -15,7 +16,7 @@ pub(crate) fn start() -> OpenApi {
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
-    info(title = "Payments", description = "A payments API whose retries are safe."),
+    info(title = "Payments", description = "A payments API with safe retries."),
     security(("account" = [])),
     modifiers(&Bearer)
 )]
@@ -29,3 +30,8 @@ impl Modify for Bearer {
         document.components.get_or_insert_default().add_security_scheme("account", bearer);
     }
 }
+
+/// The response of the extractor `Account` to a request without an account.
+#[derive(IntoResponses)]
+#[response(status = 401, description = "The Authorization header is missing or unreadable")]
+pub(crate) struct Unauthorized;

@@ -1,92 +1,71 @@
-//! The payments API. `Connection` is `SqliteConnection` in `sqlite.rs`, `PgConnection` in `postgres.rs`: the example
-//! runs on both, your own code names one. What must not happen twice is annotated, and writes through `tx` alone.
+//! The payments API. `Db` and `Connection` are sqlx's `Sqlite` and `SqliteConnection`, the default database. `main.rs` also
+//! compiles this file for PostgreSQL. Your code names one database.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use axum::{
-    Json, Router,
+    Json,
     extract::{FromRef, Path, State},
     http::{StatusCode, header},
     response::IntoResponse,
     routing::{get, put},
 };
 use idem_runtime::{Idempotency, idempotent};
+use scaffold::{
+    account::Account,
+    error::{AppError, Refusal},
+    program::Outcome,
+    runs::Runs,
+    server::Service,
+};
 use serde::Serialize;
-use serde_json::{Value, json};
 use sqlx::{FromRow, Pool};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
+use uuid::Uuid;
 
 use super::{Connection, Db};
 use crate::{
-    document,
-    error::AppError,
-    extract::{Account, Check, Fields, Invalid, Unauthorized, Valid},
-    server::ServerError,
+    document::{self, Unauthorized},
+    validate::{Check, Fields, Invalid, Valid},
 };
 
-/// The application's state.
-#[derive(Clone)]
-pub(crate) struct App {
-    pub(crate) idempotency: Idempotency<Db>,
-    pub(crate) pool: Pool<Db>,
+/// The state. Annotated handlers take parts of it, never the pool: a write through the pool is outside the transaction.
+#[derive(Clone, FromRef)]
+struct App {
+    idempotency: Idempotency<Db>,
+    pool: Pool<Db>,
     runs: Runs,
 }
 
-/// How many bodies of annotated handlers have begun in this process: what shows that a replay runs nothing.
-#[derive(Clone, Default)]
-struct Runs(Arc<AtomicU64>);
+const CARD_DECLINED: Refusal =
+    Refusal { status: StatusCode::PAYMENT_REQUIRED, code: "card-declined", message: "the card was declined" };
+const CARD_NETWORK: Refusal = Refusal {
+    status: StatusCode::INTERNAL_SERVER_ERROR,
+    code: "card-network",
+    message: "the card network failed, and the card may or may not have been charged",
+};
+const NO_SUCH_PAYMENT: Refusal =
+    Refusal { status: StatusCode::NOT_FOUND, code: "no-such-payment", message: "this account has no such payment" };
 
-impl FromRef<App> for Idempotency<Db> {
-    fn from_ref(app: &App) -> Self {
-        app.idempotency.clone()
-    }
-}
-
-/// Annotated handlers take this part of the state, not `App`, whose pool would lead past the transaction.
-impl FromRef<App> for Runs {
-    fn from_ref(app: &App) -> Self {
-        app.runs.clone()
-    }
-}
-
-impl Runs {
-    fn begin(&self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-impl App {
-    /// Creates what tables are missing, the application's and idem's.
-    pub(crate) async fn open(pool: Pool<Db>, tables: &'static str) -> Result<Self, ServerError> {
-        sqlx::raw_sql(tables).execute(&pool).await?;
-        let idempotency = Idempotency::builder(pool.clone()).build();
-        idempotency.migrate().await?;
-        Ok(Self { idempotency, pool, runs: Runs::default() })
-    }
-
-    /// The API, and its OpenAPI document. Without a document, axum's own `Router` takes annotated handlers just so.
-    pub(crate) fn router(&self) -> Router {
-        let (router, mut document) = OpenApiRouter::with_openapi(document::start())
-            .routes(routes!(create_payment, list_payments))
-            .routes(routes!(show_payment, describe_payment))
-            .routes(routes!(create_refund))
-            .split_for_parts();
-        // What `#[idempotent]` means for clients: the key, the answers that idem gives, the mark of a replay.
-        self.idempotency.document(&mut document);
-        router
-            // Not documented: it is PATCH's handler, and in a document each operation has a handler's name to itself.
-            .route("/payments/{id}", put(describe_payment))
-            .route("/openapi.json", get(Json(document)))
-            .route("/runs", get(show_runs))
-            .with_state(self.clone())
-    }
+/// The API and its OpenAPI document. Without a document, use axum's own `Router`: annotated handlers are ordinary handlers.
+pub(crate) async fn open(pool: Pool<Db>) -> Outcome<Service<Db>> {
+    let idempotency = Idempotency::builder(pool.clone()).build();
+    idempotency.migrate().await?;
+    let (router, mut document) = OpenApiRouter::with_openapi(document::start())
+        .routes(routes!(create_payment, list_payments))
+        .routes(routes!(show_payment, describe_payment))
+        .routes(routes!(create_refund))
+        .split_for_parts();
+    // Adds the key, the responses of idem and the mark of a replay to the annotated operations.
+    idempotency.document(&mut document);
+    let router = router
+        // Not in the document: a document names each handler once, and PATCH has this handler already.
+        .route("/payments/{id}", put(describe_payment))
+        .route("/openapi.json", get(Json(document)))
+        .route("/runs", Runs::route())
+        .with_state(App { idempotency: idempotency.clone(), pool: pool.clone(), runs: Runs::default() });
+    Ok(Service { router, idempotency, pool, recovery: None })
 }
 
 /// A payment as its account sees it.
@@ -113,10 +92,9 @@ struct NewPayment {
 
 impl Check for NewPayment {
     fn check(fields: &mut Fields) -> Option<Self> {
-        let amount =
-            fields.take("amount", "must be a whole number above 0, in the currency's smallest unit", |value| {
-                value.as_i64().filter(|&amount| amount > 0)
-            });
+        let amount = fields.take("amount", "must be an integer above 0, in the currency's smallest unit", |value| {
+            value.as_i64().filter(|&amount| amount > 0)
+        });
         let currency = fields.take("currency", "must be three letters, such as USD", |value| {
             let letters = value.as_str()?;
             let three = letters.len() == 3 && letters.bytes().all(|letter| letter.is_ascii_alphabetic());
@@ -141,14 +119,15 @@ async fn create_payment(
     Valid(new): Valid<NewPayment>,
 ) -> Result<impl IntoResponse, AppError> {
     runs.begin();
-    let payment: Payment =
-        sqlx::query_as("INSERT INTO payments (account, amount, currency, source) VALUES ($1, $2, $3, $4) RETURNING *")
-            .bind(account.as_str())
-            .bind(new.amount)
-            .bind(new.currency)
-            .bind(new.source)
-            .fetch_one(&mut *tx)
-            .await?;
+    let insert = "INSERT INTO payments (id, account, amount, currency, source) VALUES ($1, $2, $3, $4, $5) RETURNING *";
+    let payment: Payment = sqlx::query_as(insert)
+        .bind(format!("pay_{}", Uuid::new_v4().simple()))
+        .bind(account.as_str())
+        .bind(new.amount)
+        .bind(new.currency)
+        .bind(new.source)
+        .fetch_one(&mut *tx)
+        .await?;
     charge(&payment.source, tx).await?;
     Ok((StatusCode::CREATED, [(header::LOCATION, format!("/payments/{}", payment.id))], Json(payment)))
 }
@@ -161,11 +140,11 @@ struct Description {
 
 impl Check for Description {
     fn check(fields: &mut Fields) -> Option<Self> {
-        Some(Self { description: fields.text("description", "must be text")? })
+        Some(Self { description: fields.text("description", "must be a string")? })
     }
 }
 
-/// PATCH and PUT alike. PUT is idempotent by definition, so a key sent with it is ignored.
+/// Handles PATCH and PUT. PUT is idempotent by definition, so idem ignores a key on it.
 #[utoipa::path(patch, path = "/payments/{id}", params(("id" = String, Path)), request_body = Description, responses(
     (status = 200, description = "Described", body = Payment),
     (status = 404, description = "This account has no such payment"),
@@ -180,13 +159,9 @@ async fn describe_payment(
     Valid(Description { description }): Valid<Description>,
 ) -> Result<Json<Payment>, AppError> {
     runs.begin();
-    let payment = sqlx::query_as("UPDATE payments SET description = $1 WHERE id = $2 AND account = $3 RETURNING *")
-        .bind(description)
-        .bind(id)
-        .bind(account.as_str())
-        .fetch_optional(tx)
-        .await?;
-    payment.map(Json).ok_or(AppError::NoSuchPayment)
+    let update = "UPDATE payments SET description = $1 WHERE id = $2 AND account = $3 RETURNING *";
+    let update = sqlx::query_as(update).bind(description).bind(id).bind(account.as_str());
+    Ok(Json(update.fetch_optional(tx).await?.ok_or(NO_SUCH_PAYMENT)?))
 }
 
 #[derive(Serialize, FromRow, ToSchema)]
@@ -209,7 +184,7 @@ impl Check for NewRefund {
     }
 }
 
-/// The key is optional here, for clients that know none: one without a key that retries refunds twice.
+/// The key is optional here, for clients that send none. A client that retries without a key refunds twice.
 #[utoipa::path(post, path = "/refunds", request_body = NewRefund, responses(
     (status = 201, description = "Refunded", body = Refund),
     (status = 404, description = "This account has no such payment"),
@@ -223,15 +198,11 @@ async fn create_refund(
     Valid(new): Valid<NewRefund>,
 ) -> Result<(StatusCode, Json<Refund>), AppError> {
     runs.begin();
-    let refund = sqlx::query_as(
-        "INSERT INTO refunds (payment, amount, currency) \
-         SELECT id, amount, currency FROM payments WHERE id = $1 AND account = $2 RETURNING *",
-    )
-    .bind(new.payment)
-    .bind(account.as_str())
-    .fetch_optional(tx)
-    .await?;
-    Ok((StatusCode::CREATED, Json(refund.ok_or(AppError::NoSuchPayment)?)))
+    let insert = "INSERT INTO refunds (id, payment, amount, currency) \
+                  SELECT $1, id, amount, currency FROM payments WHERE id = $2 AND account = $3 RETURNING *";
+    let id = format!("ref_{}", Uuid::new_v4().simple());
+    let insert = sqlx::query_as(insert).bind(id).bind(new.payment).bind(account.as_str());
+    Ok((StatusCode::CREATED, Json(insert.fetch_optional(tx).await?.ok_or(NO_SUCH_PAYMENT)?)))
 }
 
 #[derive(Serialize, ToSchema)]
@@ -245,11 +216,9 @@ struct Payments {
     (status = 200, description = "All of them", body = Payments),
     Unauthorized,
 ))]
-async fn list_payments(account: Account, State(app): State<App>) -> Result<Json<Payments>, AppError> {
-    let data: Vec<Payment> = sqlx::query_as("SELECT * FROM payments WHERE account = $1 ORDER BY number")
-        .bind(account.as_str())
-        .fetch_all(&app.pool)
-        .await?;
+async fn list_payments(account: Account, State(pool): State<Pool<Db>>) -> Result<Json<Payments>, AppError> {
+    let select = sqlx::query_as("SELECT * FROM payments WHERE account = $1 ORDER BY number");
+    let data: Vec<Payment> = select.bind(account.as_str()).fetch_all(&pool).await?;
     Ok(Json(Payments { count: data.len(), data }))
 }
 
@@ -261,30 +230,23 @@ async fn list_payments(account: Account, State(app): State<App>) -> Result<Json<
 ))]
 async fn show_payment(
     account: Account,
-    State(app): State<App>,
+    State(pool): State<Pool<Db>>,
     Path(id): Path<String>,
 ) -> Result<Json<Payment>, AppError> {
-    let payment = sqlx::query_as("SELECT * FROM payments WHERE id = $1 AND account = $2")
-        .bind(id)
-        .bind(account.as_str())
-        .fetch_optional(&app.pool)
-        .await?;
-    payment.map(Json).ok_or(AppError::NoSuchPayment)
+    let select = sqlx::query_as("SELECT * FROM payments WHERE id = $1 AND account = $2");
+    let payment = select.bind(id).bind(account.as_str()).fetch_optional(&pool).await?;
+    Ok(Json(payment.ok_or(NO_SUCH_PAYMENT)?))
 }
 
-async fn show_runs(State(Runs(runs)): State<Runs>) -> Json<Value> {
-    Json(json!({ "runs": runs.load(Ordering::SeqCst) }))
-}
-
-/// Plays the card network. A real one is outside the transaction: see "What it does not guarantee" in the README.
-/// The payment's row is written already, so what ends badly here shows that it is rolled back.
+/// Plays the card network. A real card network is outside the transaction: use `effects = external`, as in the example
+/// `charges`. The payment's row exists already, so each failure here shows that it is rolled back.
 async fn charge(source: &str, tx: &mut Connection) -> Result<(), AppError> {
     match source {
-        "tok_declined" => return Err(AppError::CardDeclined),
-        "tok_error" => return Err(AppError::CardNetwork),
+        "tok_declined" => return Err(CARD_DECLINED.into()),
+        "tok_error" => return Err(CARD_NETWORK.into()),
         "tok_panic" => crash(),
-        // A statement that fails, and a handler that does not care: PostgreSQL has aborted the transaction by then,
-        // so the client gets a 500, never a 201 with nothing behind it. SQLite goes on as if nothing had happened.
+        // The statement fails, and the handler ignores it. PostgreSQL has then aborted the transaction, so the client
+        // gets a 500, never a 201 without a payment. SQLite continues the transaction.
         "tok_swallow" => drop(sqlx::query("SELECT 1 FROM no_such_table").execute(tx).await),
         _ => {
             let milliseconds = source.strip_prefix("tok_slow_").and_then(|number| number.parse().ok());
@@ -296,7 +258,7 @@ async fn charge(source: &str, tx: &mut Connection) -> Result<(), AppError> {
     Ok(())
 }
 
-#[expect(clippy::panic, reason = "what a panicking handler leaves behind is one of the things to try")]
+#[expect(clippy::panic, reason = "the example shows that a panic rolls back")]
 fn crash() {
-    panic!("tok_panic asks for this");
+    panic!("the source is tok_panic");
 }

@@ -1,25 +1,33 @@
-//! A payments API whose retries are safe: `handlers.rs` is what an application writes, the rest is around it.
-//! Without arguments it serves; `demo` serves and sends the attempts that the guarantee is about.
+//! A payments API with safe retries. Read `handlers.rs` first: it is the part that an application writes.
+//! Without arguments the program serves. `demo` serves, and sends the requests that the guarantee is about.
 
-mod client;
+#![expect(clippy::duplicate_mod, reason = "the handlers are compiled once for each database")]
+
 mod demo;
 mod document;
-mod error;
-mod extract;
-mod postgres;
-mod server;
-mod sqlite;
+mod validate;
 
-use std::{
-    env,
-    error::Error,
-    io::{self, Write as _},
-    process::ExitCode,
+/// The API on SQLite, which is the default and needs no setup.
+#[path = "."]
+mod sqlite {
+    pub(crate) use scaffold::database::sqlite::{Connection, Db};
+    pub(crate) mod handlers;
+}
+
+/// The same handlers on PostgreSQL, for `DATABASE_URL=postgres://…`.
+#[path = "."]
+mod postgres {
+    pub(crate) use scaffold::database::postgres::{Connection, Db};
+    pub(crate) mod handlers;
+}
+
+use std::{net::SocketAddr, process::ExitCode};
+
+use scaffold::{
+    database::Database,
+    program::{Outcome, Usage, run, variable_or},
+    server::{Server, serve},
 };
-
-use server::Server;
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::EnvFilter;
 
 const USAGE: &str = "\
 usage: example-payments [demo]
@@ -28,99 +36,34 @@ usage: example-payments [demo]
   demo        serve, show one key in five attempts, and end
 
 environment
-  LISTEN        where to listen, port 0 for a free one (default 127.0.0.1:3000; the demo takes a free port)
-  DATABASE_URL  sqlite://FILE or postgres://… (default sqlite://payments.db; the demo's is temporary)
-  RUST_LOG      what to log to stderr (default warn; idem_runtime=info shows the outcome of each request)";
+  LISTEN        the address to listen on, port 0 for a free port (default 127.0.0.1:3000; the demo uses a free port)
+  DATABASE_URL  sqlite://FILE or postgres://… (default sqlite://payments.db; the demo uses a temporary file)
+  RUST_LOG      what to log to stderr (default warn,sqlx=error; idem_runtime=info shows the outcome of each request)";
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    log_to_stderr();
-    let arguments: Vec<_> = env::args().skip(1).collect();
-    let ended = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [] => serve().await,
+    run(async |arguments| match arguments {
+        [] => {
+            let database = variable_or("DATABASE_URL", "sqlite://payments.db");
+            let listen = variable_or("LISTEN", "127.0.0.1:3000");
+            serve(start(&database, &listen), hint).await
+        }
         ["demo"] => demo::run().await,
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {}", with_sources(&*error));
-            ExitCode::FAILURE
-        }
+        _ => Err(Usage(USAGE).into()),
+    })
+    .await
+}
+
+async fn start(database: &str, listen: &str) -> Outcome<Server> {
+    match Database::open(database, include_str!("tables.sql")).await? {
+        Database::Sqlite(pool) => Server::start(listen, sqlite::handlers::open(pool).await?).await,
+        Database::Postgres(pool) => Server::start(listen, postgres::handlers::open(pool).await?).await,
     }
 }
 
-async fn serve() -> Result<(), Box<dyn Error>> {
-    let database = variable("DATABASE_URL").unwrap_or_else(|| "sqlite://payments.db".to_owned());
-    let listen = variable("LISTEN").unwrap_or_else(|| "127.0.0.1:3000".to_owned());
-    // Before anyone can know the address, so that no signal finds the process unprepared.
-    let stop = stop_signal()?;
-    let server = Server::start(&database, &listen).await?;
-    announce(&server)?;
-    // Only a hint: whoever wanted the first line alone may have closed the pipe.
-    let _hint = writeln!(io::stdout(), "{}", hint(&server));
-    stop.await;
-    Ok(server.stop().await?)
-}
-
-/// The first line on stdout.
-fn announce(server: &Server) -> io::Result<()> {
-    writeln!(io::stdout(), "listening on http://{}", server.address())
-}
-
-fn hint(server: &Server) -> String {
+fn hint(address: SocketAddr) -> String {
     format!(
-        "try it, twice:\n  curl -i http://{}/payments -H 'Authorization: Bearer ada' -H 'Idempotency-Key: order-1' \
-         --json '{{\"amount\": 1999, \"currency\": \"USD\", \"source\": \"tok_visa\"}}'",
-        server.address()
+        "try it, twice:\n  curl -i http://{address}/payments -H 'Authorization: Bearer ada' \
+         -H 'Idempotency-Key: order-1' --json '{{\"amount\": 1999, \"currency\": \"USD\", \"source\": \"tok_visa\"}}'"
     )
-}
-
-/// An environment variable; an empty one counts as unset.
-fn variable(name: &str) -> Option<String> {
-    env::var(name).ok().filter(|value| !value.is_empty())
-}
-
-/// Listens for signals from the call on; the future ends with the first.
-#[cfg(unix)]
-fn stop_signal() -> io::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
-}
-
-#[cfg(not(unix))]
-fn stop_signal() -> io::Result<impl Future<Output = ()>> {
-    Ok(async {
-        let _signalled = tokio::signal::ctrl_c().await;
-    })
-}
-
-/// Stdout is for the one line that programs read, and for the demo.
-fn log_to_stderr() {
-    let filter = EnvFilter::builder().with_default_directive(LevelFilter::WARN.into()).from_env_lossy();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
-}
-
-fn with_sources(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let why = error.to_string();
-        // Some errors say what their source says.
-        if !text.ends_with(&why) {
-            text = format!("{text}: {why}");
-        }
-        source = error.source();
-    }
-    text
 }

@@ -1,205 +1,157 @@
-//! Events that are lost, doubled, forged, and too early: each one takes effect once, printed as a timeline.
-//! Every answer is checked, so the demo fails where the guarantee does.
+//! Events that are lost, copied, forged and early: each takes effect once. A timeline shows it.
+//! The demo checks every response, so it fails if the guarantee fails.
 
-use std::{
-    collections::hash_map::RandomState,
-    env, fs,
-    hash::{BuildHasher as _, Hasher as _},
-    io::{self, Write as _},
-    time::{Duration, Instant},
+use scaffold::{
+    demo::{
+        Folder, Timeline,
+        http::{Replayed, Request},
+        random, say, until,
+    },
+    program::{Outcome, variable_or},
 };
 
-use tokio::time::sleep;
-
 use crate::{
-    Outcome, announce, secrets,
-    sender::{Answer, Event, Sender},
-    server::Server,
-    variable,
+    secrets,
+    sender::{Event, Sender},
+    start,
     verify::Secrets,
 };
 
-/// After this, what should long have happened counts as not happening.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// On the database of `DATABASE_URL`, or on a temporary one.
 pub(crate) async fn run() -> Outcome {
-    if let Some(database) = variable("DATABASE_URL") {
-        return on(&database).await;
-    }
-    let folder = env::temp_dir().join(format!("example-webhooks-demo-{:016x}", random()));
-    fs::create_dir(&folder)?;
-    let ended = on(&format!("sqlite://{}", folder.join("webhooks.db").display())).await;
-    fs::remove_dir_all(&folder)?;
-    ended
-}
-
-async fn on(database: &str) -> Outcome {
-    let secrets = secrets()?;
-    let server = Server::start(database, "127.0.0.1:0", secrets.clone()).await?;
-    announce(&server)?;
-    let told = Demo::new(Sender { server: server.address(), secrets }).tell().await;
+    let (folder, secrets) = (Folder::new()?, secrets()?);
+    let server = start(&folder.database(), &variable_or("LISTEN", "127.0.0.1:0"), secrets.clone()).await?;
+    let shown = Demo::new(Sender { server: server.address(), secrets })?.show().await;
     server.stop().await?;
-    told
+    shown
 }
 
 struct Demo {
     sender: Sender,
-    since: Instant,
-    /// Of this run's own, so that a database with other events in it does not change the numbers.
+    timeline: Timeline,
+    /// A part of all names. No other run uses it: old events in the database do not change the result.
     run: String,
     ada: String,
 }
 
 impl Demo {
-    fn new(sender: Sender) -> Self {
+    fn new(sender: Sender) -> Outcome<Self> {
         let run = format!("{:08x}", random() & 0xffff_ffff);
-        Self { sender, since: Instant::now(), ada: format!("ada-{run}"), run }
+        let timeline =
+            Timeline::start("Events of two senders, signed in the formats of Standard Webhooks and of Stripe.")?;
+        Ok(Self { sender, timeline, ada: format!("ada-{run}"), run })
     }
 
     fn id(&self, name: &str) -> String {
         format!("{name}_{}", self.run)
     }
 
-    async fn tell(&self) -> Outcome {
-        self.sender.open_account(&self.ada).await?;
-        say("\nEvents of two senders, signed as Standard Webhooks and as Stripe do it.")?;
-        self.lost_answer().await?;
-        self.at_once().await?;
+    async fn show(&self) -> Outcome {
+        self.open_account(&self.ada).await?;
+        self.lost_response().await?;
+        self.copies().await?;
         self.forged().await?;
-        self.too_early().await?;
+        self.early().await?;
         self.same_id().await?;
         say("\n5 stories, 6 events: each took effect once.\n")
     }
 
-    async fn lost_answer(&self) -> Outcome {
-        self.begin(1, "An event of 10 for Ada. The answer is lost, so it is sent again.")?;
+    async fn lost_response(&self) -> Outcome {
+        self.timeline.step(1, "An event of 10 for Ada. The response is lost, so the sender delivers it again.")?;
         let event = Event::standard(&self.id("msg_lost"), &self.ada, 10);
         let connection = self.sender.send(&event).await?;
-        self.until(10).await?;
+        until("the event takes effect", async || Ok(self.balance(&self.ada).await? == 10)).await?;
         drop(connection);
-        self.note("no answer", "the connection is closed, the event is handled")?;
-        let (_, answer) = self.sender.deliver_until_taken(&event).await?;
-        expect(1, &answer, 204, Known::Yes)?;
-        self.note("204 No Content", "known: nothing runs, nothing is said again")?;
-        self.balance(10).await
+        self.timeline.note("no response", "the connection is closed, the event is handled")?;
+        let (_, response) = self.sender.deliver_until_accepted(&event).await?;
+        response.expect(1, 204, None, Replayed::Yes)?;
+        if !response.body.is_empty() {
+            return Err(format!("step 1: the replay has a body: {}", response.body).into());
+        }
+        self.timeline.note(&response.status_line(), "a replay: the handler does not run")?;
+        self.ada_has(10).await
     }
 
-    async fn at_once(&self) -> Outcome {
-        self.begin(2, "Stripe sends an event of 100 in 5 copies at one moment.")?;
+    async fn copies(&self) -> Outcome {
+        self.timeline.step(2, "Stripe sends 5 copies of an event of 100 at the same time.")?;
         let event = Event::stripe(&self.id("evt_copies"), &self.ada, 100);
         let copies: Vec<_> = (0..5)
             .map(|_| {
                 let (sender, event) = (self.sender.clone(), event.clone());
-                tokio::spawn(async move { sender.deliver_until_taken(&event).await })
+                tokio::spawn(async move { sender.deliver_until_accepted(&event).await })
             })
             .collect();
         let (mut ran, mut deliveries) = (0, 0);
         for copy in copies {
-            let (times, answer) = copy.await??;
+            let (times, response) = copy.await??;
             deliveries += times;
-            ran += usize::from(!answer.known);
+            ran += usize::from(response.replayed() == Replayed::No);
         }
         if ran != 1 {
-            return Err(format!("of 5 copies one should run, not {ran}").into());
+            return Err(format!("step 2: expected 1 of 5 copies to run, found {ran}").into());
         }
-        self.note(
-            "204 No Content",
-            &format!("1 of 5 ran; {deliveries} deliveries in all, those met by a 409 among them"),
-        )?;
-        self.balance(110).await
+        self.timeline
+            .note("204 No Content", &format!("1 of 5 ran; {deliveries} deliveries, including those with a 409"))?;
+        self.ada_has(110).await
     }
 
     async fn forged(&self) -> Outcome {
-        self.begin(3, "Mallory sends an event under the id that the next one will have.")?;
+        self.timeline.step(3, "Mallory sends an event with the id of the next event.")?;
         let id = self.id("msg_next");
         let mallory =
             Sender { secrets: Secrets::new("bm90IHRoZSBzZWNyZXQ=", "not the secret")?, ..self.sender.clone() };
-        let answer = mallory.deliver(&Event::standard(&id, "mallory", 1_000_000)).await?;
-        expect(3, &answer, 401, Known::No)?;
-        self.note("401 Unauthorized", "the signature is wrong, and the id is not burnt")?;
-        let answer = self.sender.deliver(&Event::standard(&id, &self.ada, 1_000)).await?;
-        expect(3, &answer, 204, Known::No)?;
-        self.note("204 No Content", "the true event runs")?;
-        self.balance(1_110).await
+        let response = mallory.deliver(&Event::standard(&id, "mallory", 1_000_000)).await?;
+        response.expect(3, 401, None, Replayed::No)?;
+        self.timeline.note(&response.status_line(), "the signature is wrong, and the id stays free")?;
+        let response = self.sender.deliver(&Event::standard(&id, &self.ada, 1_000)).await?;
+        response.expect(3, 204, None, Replayed::No)?;
+        self.timeline.note(&response.status_line(), "the genuine event runs")?;
+        self.ada_has(1_110).await
     }
 
-    async fn too_early(&self) -> Outcome {
-        self.begin(4, "Stripe sends an event for Grace before she has an account.")?;
+    async fn early(&self) -> Outcome {
+        self.timeline.step(4, "Stripe sends an event for Grace before she has an account.")?;
         let grace = format!("grace-{}", self.run);
         let event = Event::stripe(&self.id("evt_early"), &grace, 7);
-        let answer = self.sender.deliver(&event).await?;
-        expect(4, &answer, 503, Known::No)?;
-        self.note("503 Service Unavailable", "rolled back, the id stays free")?;
-        self.sender.open_account(&grace).await?;
-        let (_, answer) = self.sender.deliver_until_taken(&event).await?;
-        expect(4, &answer, 204, Known::No)?;
-        self.note("204 No Content", "she has one now, and the redelivery runs")?;
-        if self.sender.balance(&grace).await? != 7 {
-            return Err("Grace should have 7".into());
-        }
-        Ok(())
+        let response = self.sender.deliver(&event).await?;
+        response.expect(4, 503, None, Replayed::No)?;
+        self.timeline.note(&response.status_line(), "rolled back, and the id stays free")?;
+        self.open_account(&grace).await?;
+        let (_, response) = self.sender.deliver_until_accepted(&event).await?;
+        response.expect(4, 204, None, Replayed::No)?;
+        self.timeline.note(&response.status_line(), "she has an account now, and the redelivery runs")?;
+        let balance = self.balance(&grace).await?;
+        if balance == 7 { Ok(()) } else { Err(format!("step 4: expected Grace to have 7, found {balance}").into()) }
     }
 
     async fn same_id(&self) -> Outcome {
-        self.begin(5, "Both senders happen to use one id.")?;
+        self.timeline.step(5, "Both senders use the same id.")?;
         let id = self.id("same");
         for event in [Event::standard(&id, &self.ada, 10_000), Event::stripe(&id, &self.ada, 100_000)] {
-            let answer = self.sender.deliver(&event).await?;
-            expect(5, &answer, 204, Known::No)?;
+            self.sender.deliver(&event).await?.expect(5, 204, None, Replayed::No)?;
         }
-        self.note("204 No Content", "twice: ids belong to their sender")?;
-        self.balance(111_110).await
+        self.timeline.note("204 No Content", "both run: an id belongs to its sender")?;
+        self.ada_has(111_110).await
     }
 
-    async fn until(&self, balance: i64) -> Outcome {
-        let started = Instant::now();
-        while self.sender.balance(&self.ada).await? != balance {
-            if started.elapsed() > PATIENCE {
-                return Err("the event is not handled".into());
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
-        Ok(())
-    }
-
-    async fn balance(&self, expected: i64) -> Outcome {
-        let balance = self.sender.balance(&self.ada).await?;
+    async fn ada_has(&self, expected: i64) -> Outcome {
+        let balance = self.balance(&self.ada).await?;
         if balance != expected {
-            return Err(format!("Ada should have {expected}, and she has {balance}").into());
+            return Err(format!("expected Ada to have {expected}, found {balance}").into());
         }
-        say(&format!("        |     Ada has {balance}"))
+        self.timeline.detail(&format!("Ada has {balance}"))
     }
 
-    fn begin(&self, story: u8, what: &str) -> Outcome {
-        say(&format!("        |\n{:5.2} s o- {story}. {what}", self.since.elapsed().as_secs_f64()))
+    async fn open_account(&self, name: &str) -> Outcome {
+        let response = Request::post(&format!("/accounts/{name}"), &"").response(self.sender.server).await?;
+        if response.status == 201 {
+            Ok(())
+        } else {
+            Err(format!("cannot open the account {name}: {response:?}").into())
+        }
     }
 
-    fn note(&self, answer: &str, what: &str) -> Outcome {
-        say(&format!("{:5.2} s |     {answer:<24}  {what}", self.since.elapsed().as_secs_f64()))
+    async fn balance(&self, name: &str) -> Outcome<i64> {
+        let response = Request::get(&format!("/accounts/{name}")).response(self.sender.server).await?;
+        response.json()["balance"].as_i64().ok_or_else(|| format!("the account {name} has no balance").into())
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Known {
-    Yes,
-    No,
-}
-
-fn expect(story: u8, answer: &Answer, status: u16, known: Known) -> Outcome {
-    let marked = if answer.known { Known::Yes } else { Known::No };
-    let silent = known == Known::No || answer.body.is_empty();
-    if answer.status == status && marked == known && silent {
-        return Ok(());
-    }
-    Err(format!("story {story}: the answer should be {status}, but it was {}: {}", answer.status, answer.body).into())
-}
-
-fn say(line: &str) -> Outcome {
-    Ok(writeln!(io::stdout(), "{line}")?)
-}
-
-/// Every `RandomState` of the standard library is seeded anew; good enough to tell runs of a demo apart.
-fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
 }

@@ -1,5 +1,5 @@
 //! Stripe's signature: `Stripe-Signature: t=SECONDS,v1=HEX`, an HMAC-SHA256 over the time, a dot and the body.
-//! By hand, since the crates that verify it bring the types of Stripe's whole interface with them.
+//! The crates that verify it also bring all types of Stripe's API, so this file implements it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,11 +8,11 @@ use sha2::Sha256;
 
 pub(crate) const HEADER: &str = "stripe-signature";
 
-/// How old a signature may be, and how far ahead a clock.
+/// The maximum age of a signature. Clocks may differ by the same time.
 const TOLERANCE: Duration = Duration::from_mins(5);
 
-/// Whether one of the signatures in the header is right, and not too old to be a repetition.
-pub(crate) fn is_right(secret: &[u8], header: &str, body: &[u8], now: SystemTime) -> bool {
+/// Whether one of the signatures in the header is valid and recent. An old one can be a replay attack.
+pub(crate) fn is_valid(secret: &[u8], header: &str, body: &[u8], now: SystemTime) -> bool {
     let parts = || header.split(',').filter_map(|part| part.split_once('='));
     let Some((_, time)) = parts().find(|(name, _)| *name == "t") else { return false };
     let seconds = time.parse().ok();
@@ -27,15 +27,15 @@ pub(crate) fn is_right(secret: &[u8], header: &str, body: &[u8], now: SystemTime
         })
 }
 
-/// The header's value, as Stripe makes it.
+/// Makes the header's value.
 pub(crate) fn sign(secret: &[u8], body: &[u8], now: SystemTime) -> String {
     let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs().to_string();
     format!("t={seconds},v1={}", hex::encode(mac(secret, &seconds, body).finalize().into_bytes()))
 }
 
 fn mac(secret: &[u8], time: &str, body: &[u8]) -> Hmac<Sha256> {
-    // A longer key is hashed, a shorter one padded, as RFC 2104 says: any length will do.
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret).unwrap_or_else(|_| unreachable!("any length will do"));
+    // RFC 2104 hashes a longer key and pads a shorter one.
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret).unwrap_or_else(|_| unreachable!("any length is valid"));
     for part in [time.as_bytes(), b".", body] {
         mac.update(part);
     }
@@ -54,8 +54,8 @@ mod tests {
     }
 
     #[test]
-    fn hmac_is_that_of_rfc_4231() {
-        // Test case 2, whose data are split at an arbitrary dot: none is in it, so the pieces are fed as they are.
+    fn the_hmac_matches_rfc_4231() {
+        // Test case 2. Its data contain no dot, so the test feeds them directly.
         let mut mac = Hmac::<Sha256>::new_from_slice(b"Jefe").expect("a key");
         mac.update(b"what do ya want for nothing?");
         let expected = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
@@ -63,28 +63,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_signed_is_right_for_five_minutes() {
+    fn a_signature_is_valid_for_five_minutes() {
         let header = sign(SECRET, BODY, at(1_000_000));
         for seconds in [999_700, 1_000_000, 1_000_300] {
-            assert!(is_right(SECRET, &header, BODY, at(seconds)), "{seconds}");
+            assert!(is_valid(SECRET, &header, BODY, at(seconds)), "{seconds}");
         }
         for seconds in [0, 999_699, 1_000_301] {
-            assert!(!is_right(SECRET, &header, BODY, at(seconds)), "{seconds}");
+            assert!(!is_valid(SECRET, &header, BODY, at(seconds)), "{seconds}");
         }
     }
 
     #[test]
-    fn anything_else_is_wrong() {
+    fn anything_else_is_invalid() {
         let now = at(1_000_000);
         let header = sign(SECRET, BODY, now);
-        assert!(!is_right(b"other", &header, BODY, now));
-        assert!(!is_right(SECRET, &header, b"{}", now));
+        assert!(!is_valid(b"other", &header, BODY, now));
+        assert!(!is_valid(SECRET, &header, b"{}", now));
         let other_time = header.replace("t=1000000", "t=1000001");
         for header in ["", "t=1000000", "v1=00", "t=x,v1=00", "t=1000000,v1=zz", "t=1000000,v1=", &other_time] {
-            assert!(!is_right(SECRET, header, BODY, now), "{header}");
+            assert!(!is_valid(SECRET, header, BODY, now), "{header}");
         }
-        // A secret that is being changed signs twice.
-        assert!(is_right(SECRET, &format!("{header},v1=00,v0=11"), BODY, now));
-        assert!(!is_right(SECRET, &header.replace("v1", "v0"), BODY, now));
+        // During a change of the secret, Stripe signs twice.
+        assert!(is_valid(SECRET, &format!("{header},v1=00,v0=11"), BODY, now));
+        assert!(!is_valid(SECRET, &header.replace("v1", "v0"), BODY, now));
     }
 }

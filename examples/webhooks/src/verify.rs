@@ -1,5 +1,5 @@
-//! Signatures, verified by an extractor: what comes to a handler was sent by who it says it was.
-//! Standard Webhooks by the crate of the people who wrote the standard; Stripe's in `stripe_signature.rs`.
+//! The extractor that verifies signatures. A handler gets only events of its sender.
+//! The reference crate verifies Standard Webhooks, and `stripe_signature.rs` verifies Stripe.
 
 use std::{marker::PhantomData, sync::Arc, time::SystemTime};
 
@@ -14,7 +14,7 @@ use standardwebhooks::{HEADER_WEBHOOK_ID, HEADER_WEBHOOK_TIMESTAMP, Webhook, Web
 
 use crate::stripe_signature;
 
-/// The secrets shared with the senders.
+/// The secrets that the receiver shares with the senders.
 #[derive(Clone)]
 pub(crate) struct Secrets {
     pub(crate) standard: Arc<Webhook>,
@@ -23,28 +23,28 @@ pub(crate) struct Secrets {
 
 impl Secrets {
     /// # Errors
-    /// The secret of the sender that follows Standard Webhooks is not in base64.
+    /// The secret for Standard Webhooks is not base64.
     pub(crate) fn new(standard: &str, stripe: &str) -> Result<Self, WebhookError> {
         Ok(Self { standard: Arc::new(Webhook::new(standard)?), stripe: stripe.into() })
     }
 }
 
-/// An event whose signature is right.
+/// An event with a valid signature.
 pub(crate) struct Verified<By> {
     pub(crate) provider: Provider,
     pub(crate) id: Option<String>,
-    /// What it asks for, if it is of a kind that asks for something here.
+    /// The credit, if the event has one.
     pub(crate) credit: Option<Credit>,
     _by: PhantomData<By>,
 }
 
-/// So much for an account.
+/// An amount for an account.
 pub(crate) struct Credit {
     pub(crate) account: String,
     pub(crate) amount: i64,
 }
 
-/// Whose events these are. Ids of two senders have nothing to do with each other.
+/// The sender of the events. An id is unique within one sender only.
 pub(crate) struct Provider(&'static str);
 
 impl Scope for Provider {
@@ -53,7 +53,7 @@ impl Scope for Provider {
     }
 }
 
-/// A way to sign.
+/// A signature format.
 pub(crate) trait Scheme {
     const PROVIDER: Provider;
 
@@ -64,7 +64,7 @@ pub(crate) trait Scheme {
     fn credit(event: &Value) -> Option<Credit>;
 }
 
-/// The signature is missing, wrong, or too old.
+/// The signature is missing, invalid, or too old.
 pub(crate) struct NotVerified;
 
 pub(crate) struct Standard;
@@ -73,13 +73,13 @@ impl Scheme for Standard {
     const PROVIDER: Provider = Provider("standard");
 
     fn verify(secrets: &Secrets, headers: &HeaderMap, body: &[u8]) -> Result<(), NotVerified> {
-        // The crate subtracts it from the time that it is now: what is no time at all would overflow.
+        // The crate subtracts it from the current time. An arbitrary number would overflow.
         let sent = headers.get(HEADER_WEBHOOK_TIMESTAMP).and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
         sent.ok_or(NotVerified)?;
         secrets.standard.verify(body, headers).map_err(|_| NotVerified)
     }
 
-    /// The id is signed with the body.
+    /// The signature covers the id.
     fn id(headers: &HeaderMap, _: &Value) -> Option<String> {
         headers.get(HEADER_WEBHOOK_ID)?.to_str().ok().map(str::to_owned)
     }
@@ -97,10 +97,10 @@ impl Scheme for Stripe {
 
     fn verify(secrets: &Secrets, headers: &HeaderMap, body: &[u8]) -> Result<(), NotVerified> {
         let signature = headers.get(stripe_signature::HEADER).and_then(|value| value.to_str().ok());
-        let right = signature.is_some_and(|signature| {
-            stripe_signature::is_right(secrets.stripe.as_bytes(), signature, body, SystemTime::now())
+        let valid = signature.is_some_and(|signature| {
+            stripe_signature::is_valid(secrets.stripe.as_bytes(), signature, body, SystemTime::now())
         });
-        if right { Ok(()) } else { Err(NotVerified) }
+        if valid { Ok(()) } else { Err(NotVerified) }
     }
 
     fn id(_: &HeaderMap, event: &Value) -> Option<String> {
@@ -122,7 +122,7 @@ where
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
         let headers = request.headers().clone();
-        // The very bytes that were signed, not what some parser makes of them.
+        // The signature covers these bytes, so verify them before parsing.
         let body = axum::body::Bytes::from_request(request, state).await.map_err(IntoResponse::into_response)?;
         By::verify(&Secrets::from_ref(state), &headers, &body).map_err(IntoResponse::into_response)?;
         let event = serde_json::from_slice(&body)
@@ -133,6 +133,6 @@ where
 
 impl IntoResponse for NotVerified {
     fn into_response(self) -> Response {
-        (StatusCode::UNAUTHORIZED, "the signature is missing, wrong or too old").into_response()
+        (StatusCode::UNAUTHORIZED, "the signature is missing, invalid or too old").into_response()
     }
 }

@@ -1,5 +1,5 @@
-//! What the network was told to do with the next charges, and what it holds until it is released.
-//! Whoever waits for a hold reads `holding`: no test or demo needs to guess a time.
+//! The commands for the next charges, and the charges that the network holds until a release.
+//! A test or demo that waits for a hold polls `holding`. It never guesses a time.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -22,59 +22,59 @@ pub(super) enum Conduct {
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
-pub(super) struct Order {
+pub(super) struct Command {
     next: Conduct,
-    /// Once, if it is not said; 0 is until told otherwise.
+    /// 1 by default. 0 means all charges until the next command.
     times: Option<u32>,
     #[serde(default)]
     milliseconds: u64,
 }
 
-/// What `GET /control` tells.
+/// The response of `GET /control`.
 #[derive(Clone, Copy, Default, Serialize)]
 pub(super) struct State {
     requests: u64,
     holding: u64,
-    /// How often it was asked what became of a charge.
+    /// How often a client looked a charge up.
     lookups: u64,
 }
 
 #[derive(Default)]
 pub(super) struct Control {
-    told: Mutex<Told>,
-    /// How often everything was released.
+    current: Mutex<Current>,
+    /// The number of releases.
     releases: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct Told {
-    order: Order,
+struct Current {
+    command: Command,
     state: State,
 }
 
 impl Control {
-    pub(super) fn tell(&self, order: Order) {
-        self.lock().order = order;
+    pub(super) fn command(&self, command: Command) {
+        self.lock().command = command;
     }
 
-    /// How to treat the charge that has just been asked for, and for how long to delay it.
+    /// How to treat the charge that was just requested, and its delay.
     pub(super) fn next(&self) -> (Conduct, u64) {
-        let mut told = self.lock();
-        told.state.requests += 1;
-        let order = told.order;
-        match order.times.unwrap_or(1) {
+        let mut current = self.lock();
+        current.state.requests += 1;
+        let command = current.command;
+        match command.times.unwrap_or(1) {
             0 => {}
-            1 => told.order = Order::default(),
-            more => told.order.times = Some(more - 1),
+            1 => current.command = Command::default(),
+            more => current.command.times = Some(more - 1),
         }
-        (order.next, order.milliseconds)
+        (command.next, command.milliseconds)
     }
 
-    /// Ends when everything is released, from now on.
+    /// Waits for the next release.
     pub(super) async fn hold(&self) {
         let mut releases = self.releases.subscribe();
         let _held = Held::new(self);
-        // Cannot fail while `self` is there.
+        // Cannot fail: `self` owns the sender.
         let _released = releases.changed().await;
     }
 
@@ -90,12 +90,12 @@ impl Control {
         self.lock().state
     }
 
-    fn lock(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Counted as held until it is dropped, with the client if that goes first.
+/// Counts as held until it is dropped. If the client goes first, it is dropped with the handler.
 struct Held<'c>(&'c Control);
 
 impl<'c> Held<'c> {

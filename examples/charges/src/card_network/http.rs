@@ -1,5 +1,5 @@
-//! The network's interface. A charge goes through once it was asked for, whether or not the client still listens.
-//! Served by hyper itself, because axum answers every request, and a network that misbehaves does not.
+//! The network's HTTP interface. A requested charge goes through, even if the client has gone.
+//! hyper serves it directly: axum always responds, and a failing network must be able not to.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -21,39 +21,39 @@ use tower::ServiceExt as _;
 
 use super::{
     Keys, Network,
-    control::{self, Conduct, Order},
+    control::{self, Command, Conduct},
     ledger::{Charge, NewCharge},
 };
 
-/// An answer with this is not sent.
+/// Marks a response that must not be sent.
 #[derive(Clone, Copy)]
 struct Dropped;
 
-/// Accepts connections for ever.
+/// Accepts connections forever.
 pub(super) async fn serve(listener: TcpListener, network: Arc<Network>) {
     let router = Router::new()
         .route("/charges", post(charge).get(find))
         .route("/charges/by-key/{key}", get(find_by_key))
         .route("/ledger", get(ledger))
-        .route("/control", post(tell).get(state))
+        .route("/control", post(command).get(state))
         .route("/release", post(release))
         .with_state(network);
     loop {
         match listener.accept().await {
-            Ok((connection, _)) => drop(tokio::spawn(answer(connection, router.clone()))),
-            Err(error) => tracing::warn!(%error, "a connection was not accepted"),
+            Ok((connection, _)) => drop(tokio::spawn(respond(connection, router.clone()))),
+            Err(error) => tracing::warn!(%error, "cannot accept a connection"),
         }
     }
 }
 
-async fn answer(connection: TcpStream, router: Router) {
+async fn respond(connection: TcpStream, router: Router) {
     let service = service_fn(|request| {
         let router = router.clone();
         async move {
             let Ok(response) = router.oneshot(request).await;
-            // An error instead of an answer: hyper closes the connection.
+            // hyper closes the connection after an error.
             if response.extensions().get::<Dropped>().is_some() {
-                return Err(io::Error::other("told to drop the answer"));
+                return Err(io::Error::other("the command is to drop the response"));
             }
             Ok(response)
         }
@@ -66,10 +66,10 @@ async fn answer(connection: TcpStream, router: Router) {
 enum Failure {
     Ledger(sqlx::Error),
     Task,
-    Told,
+    Simulated,
     KeyReuse,
-    Unknown,
-    Malformed,
+    NoSuchCharge,
+    MalformedKey,
 }
 
 impl From<sqlx::Error> for Failure {
@@ -85,10 +85,10 @@ impl IntoResponse for Failure {
         }
         let (status, code) = match self {
             Self::Ledger(_) | Self::Task => (StatusCode::INTERNAL_SERVER_ERROR, "ledger"),
-            Self::Told => (StatusCode::INTERNAL_SERVER_ERROR, "told-to-fail"),
+            Self::Simulated => (StatusCode::INTERNAL_SERVER_ERROR, "simulated-failure"),
             Self::KeyReuse => (StatusCode::UNPROCESSABLE_ENTITY, "key-reuse"),
-            Self::Unknown => (StatusCode::NOT_FOUND, "no-such-charge"),
-            Self::Malformed => (StatusCode::BAD_REQUEST, "key-malformed"),
+            Self::NoSuchCharge => (StatusCode::NOT_FOUND, "no-such-charge"),
+            Self::MalformedKey => (StatusCode::BAD_REQUEST, "key-malformed"),
         };
         (status, Json(json!({ "error": { "code": code } }))).into_response()
     }
@@ -100,15 +100,17 @@ async fn charge(
     Json(new): Json<NewCharge>,
 ) -> Result<Response, Failure> {
     let key = match headers.get("idempotency-key") {
-        Some(key) if network.keys == Keys::Honoured => Some(key.to_str().map_err(|_| Failure::Malformed)?.to_owned()),
+        Some(key) if network.keys == Keys::Honoured => {
+            Some(key.to_str().map_err(|_| Failure::MalformedKey)?.to_owned())
+        }
         _ => None,
     };
     let (conduct, milliseconds) = network.control.next();
     if conduct == Conduct::Fail {
-        return Err(Failure::Told);
+        return Err(Failure::Simulated);
     }
-    let charging = charge_surely(Arc::clone(&network), new.clone(), key, conduct, milliseconds);
-    // A task of its own, which goes on when the client, and with it this handler, has gone.
+    let charging = charge_in_ledger(Arc::clone(&network), new.clone(), key, conduct, milliseconds);
+    // If the client goes, hyper drops this handler. The task continues.
     let charge = tokio::spawn(charging).await.map_err(|_| Failure::Task)??;
     if conduct == Conduct::HoldAnswer {
         network.control.hold().await;
@@ -123,7 +125,7 @@ async fn charge(
     })
 }
 
-async fn charge_surely(
+async fn charge_in_ledger(
     network: Arc<Network>,
     new: NewCharge,
     key: Option<String>,
@@ -146,49 +148,49 @@ impl IntoResponse for Charge {
     }
 }
 
-/// The whole answer announced, half of it sent.
+/// Announces the complete response, and sends half of it.
 fn cut(charge: &Charge) -> Response {
-    let whole = json!(charge).to_string();
-    let half = Bytes::copy_from_slice(&whole.as_bytes()[..whole.len() / 2]);
+    let complete = json!(charge).to_string();
+    let half = Bytes::copy_from_slice(&complete.as_bytes()[..complete.len() / 2]);
     let broken = stream::once(async {
-        // Once out of hyper's hands, so that the half before is on its way.
+        // hyper sends the first half before it polls again.
         tokio::task::yield_now().await;
-        Err(io::Error::other("told to cut the answer"))
+        Err(io::Error::other("the command is to cut the response"))
     });
     let body = Body::from_stream(stream::iter([Ok(half)]).chain(broken));
-    (StatusCode::CREATED, [(header::CONTENT_LENGTH, whole.len().to_string())], body).into_response()
+    (StatusCode::CREATED, [(header::CONTENT_LENGTH, complete.len().to_string())], body).into_response()
 }
 
 async fn find_by_key(State(network): State<Arc<Network>>, Path(key): Path<String>) -> Result<Json<Charge>, Failure> {
     let found = network.ledger.by_key(&key).await?;
     network.control.looked_up();
-    found.map(Json).ok_or(Failure::Unknown)
+    found.map(Json).ok_or(Failure::NoSuchCharge)
 }
 
 #[derive(Deserialize)]
-struct Wanted {
+struct Search {
     reference: String,
 }
 
 async fn find(
     State(network): State<Arc<Network>>,
-    Query(Wanted { reference }): Query<Wanted>,
+    Query(Search { reference }): Query<Search>,
 ) -> Result<Json<Value>, Failure> {
     let found = network.ledger.by_reference(&reference).await?;
     network.control.looked_up();
-    Ok(listed(&found))
+    Ok(list(&found))
 }
 
 async fn ledger(State(network): State<Arc<Network>>) -> Result<Json<Value>, Failure> {
-    Ok(listed(&network.ledger.all().await?))
+    Ok(list(&network.ledger.all().await?))
 }
 
-fn listed(charges: &[Charge]) -> Json<Value> {
+fn list(charges: &[Charge]) -> Json<Value> {
     Json(json!({ "count": charges.len(), "data": charges }))
 }
 
-async fn tell(State(network): State<Arc<Network>>, Json(order): Json<Order>) -> StatusCode {
-    network.control.tell(order);
+async fn command(State(network): State<Arc<Network>>, Json(command): Json<Command>) -> StatusCode {
+    network.control.command(command);
     StatusCode::NO_CONTENT
 }
 

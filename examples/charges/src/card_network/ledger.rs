@@ -1,37 +1,18 @@
-//! The network's own books, in one SQLite file. A charge is one statement that commits by itself before it is answered.
-//! Declined charges are in the books too: a key that was declined stays declined.
+//! The network's charges, in one SQLite file. One statement makes a charge and commits it before the response.
+//! Declined charges are stored too: a declined key stays declined.
 
-use std::{str::FromStr as _, time::Duration};
-
+use scaffold::database::Database;
 use serde::{Deserialize, Serialize};
-use sqlx::{
-    FromRow, SqlitePool,
-    sqlite::{SqliteConnectOptions, SqliteJournalMode},
-};
+use sqlx::{FromRow, SqlitePool};
 
-const TABLES: &str = "\
-    CREATE TABLE IF NOT EXISTS charges (
-        number    INTEGER PRIMARY KEY,
-        id        TEXT    NOT NULL UNIQUE DEFAULT ('ch_' || lower(hex(randomblob(12)))),
-        status    TEXT    NOT NULL,
-        amount    BIGINT  NOT NULL,
-        currency  TEXT    NOT NULL,
-        source    TEXT    NOT NULL,
-        customer  TEXT,
-        reference TEXT,
-        key       TEXT    UNIQUE,
-        requests  BIGINT  NOT NULL DEFAULT 1
-    );
-    CREATE INDEX IF NOT EXISTS charges_reference ON charges (reference)";
-
-/// One statement, so that of twins with one key exactly one charges, and each gets the one row.
+/// One statement: of concurrent requests with one key exactly one charges, and all of them get that row.
 const CHARGE: &str = "\
     INSERT INTO charges (status, amount, currency, source, customer, reference, key) \
     VALUES ($1, $2, $3, $4, $5, $6, $7) \
     ON CONFLICT (key) DO UPDATE SET requests = requests + 1 \
     RETURNING *";
 
-/// What is asked for.
+/// A requested charge.
 #[derive(Clone, Deserialize)]
 pub(super) struct NewCharge {
     amount: i64,
@@ -41,25 +22,25 @@ pub(super) struct NewCharge {
     reference: Option<String>,
 }
 
-/// What is in the books.
+/// A charge in the ledger.
 #[derive(Serialize, FromRow)]
 pub(super) struct Charge {
     id: String,
     pub(super) status: String,
     amount: i64,
     currency: String,
-    // A token is as good as a card, so no answer contains it.
+    // A token is as valuable as a card, so no response contains it.
     #[serde(skip)]
     source: String,
     customer: Option<String>,
     reference: Option<String>,
     key: Option<String>,
-    /// How often it was asked for with its key.
+    /// How often it was requested with its key.
     requests: i64,
 }
 
 impl Charge {
-    /// Whether this is the charge that was asked for, and not another one under the same key.
+    /// Whether it is the requested charge, and not a different one under the same key.
     pub(super) fn is(&self, new: &NewCharge) -> bool {
         self.amount == new.amount
             && self.currency == new.currency
@@ -74,16 +55,10 @@ pub(super) struct Ledger(SqlitePool);
 
 impl Ledger {
     pub(super) async fn open(url: &str) -> Result<Self, sqlx::Error> {
-        let options = SqliteConnectOptions::from_str(url)?
-            .create_if_missing(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .busy_timeout(Duration::from_secs(5));
-        let pool = SqlitePool::connect_with(options).await?;
-        sqlx::raw_sql(TABLES).execute(&pool).await?;
-        Ok(Self(pool))
+        Ok(Self(Database::open_sqlite(url, include_str!("ledger.sql")).await?))
     }
 
-    /// Charges; if there is a charge under the key, that one stands, whatever it is.
+    /// Charges. If a charge with this key exists, returns that charge, even if it is different.
     pub(super) async fn charge(
         &self,
         new: &NewCharge,

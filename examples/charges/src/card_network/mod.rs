@@ -1,5 +1,5 @@
-//! A card network to try retries on: it charges cards, remembers idempotency keys, and misbehaves as it is told.
-//! `http` answers, `ledger` remembers, `control` is told.
+//! A card network for tests of retries: it charges cards, remembers idempotency keys, and fails on command.
+//! `http` responds, `ledger` stores the charges, `control` holds the commands.
 
 mod control;
 mod http;
@@ -9,57 +9,48 @@ use std::sync::Arc;
 
 use control::Control;
 use ledger::Ledger;
+use scaffold::{
+    program::{Outcome, Usage, stop_signal, variable_or},
+    server::announce,
+};
 use tokio::net::TcpListener;
 
-use crate::program::{Outcome, announce, stop_signal, variable};
-
-pub(crate) const USAGE: &str = "\
+const USAGE: &str = "\
 usage: card-network [--ignore-keys]
 
-  (nothing)      a network that honours Idempotency-Key: the same key is answered with the same charge
-  --ignore-keys  a network that never looks at the header: every request charges
+  (nothing)      a network that honours Idempotency-Key: one key makes one charge
+  --ignore-keys  a network that ignores the header: every request charges
 
 environment
-  LISTEN    where to listen, port 0 for a free one (default 127.0.0.1:4000)
-  LEDGER    the SQLite file that the charges are in (default sqlite://ledger.db)
-  RUST_LOG  what to log to stderr (default warn)
+  LISTEN    the address to listen on, port 0 for a free port (default 127.0.0.1:4000)
+  LEDGER    the SQLite file of the charges (default sqlite://ledger.db)
+  RUST_LOG  what to log to stderr (default warn,sqlx=error)
 
 requests
   POST /charges             {amount, currency, source, customer?, reference?}, Idempotency-Key: KEY
-                            201 with the charge; 402 with it where the card is declined (source tok_declined);
-                            422 for another request under a key
-  GET  /charges/by-key/KEY  the charge that a key made, or 404
-  GET  /charges?reference=  the charges with a reference of the caller's
-  GET  /ledger              everything, in order
-  POST /control             {next, times?, milliseconds?}: what to do with the next charge, or the next so many
-                            (times: 0 until told otherwise). next is one of
-                              normal        what it does by itself
-                              delay         charge after so many milliseconds
+                            201 with the charge; 402 with the charge if the card is declined (source tok_declined);
+                            422 for a different request under the same key
+  GET  /charges/by-key/KEY  the charge under a key, or 404
+  GET  /charges?reference=  the charges with a reference
+  GET  /ledger              all charges, in order
+  POST /control             {next, times?, milliseconds?}: how to treat the next charges
+                            times is how many (default 1; 0 means all until the next command). next is one of
+                              normal        charge and respond
+                              delay         charge after the milliseconds
                               refuse        decline the card
-                              fail          500, and nothing charged
-                              hold-request  charge once released, whether or not the client is still there
-                              hold-answer   charge, and answer once released
-                              cut-answer    charge, send half of the answer, close the connection
+                              fail          respond with 500, and charge nothing
+                              hold-request  charge after the release, even if the client has gone
+                              hold-answer   charge, and respond after the release
+                              cut-answer    charge, send half of the response, close the connection
                               drop-answer   charge, send nothing, close the connection
-  POST /release             let go of everything that is held
-  GET  /control             how many charges were asked for, how many are held, how many look-ups were answered";
+  POST /release             release everything that is held
+  GET  /control             the number of charge requests, of held ones, and of lookups";
 
-/// Whether the network looks at `Idempotency-Key`.
+/// Whether the network reads `Idempotency-Key`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keys {
+enum Keys {
     Honoured,
     Ignored,
-}
-
-impl Keys {
-    /// As the command line says; `None` where it says something else.
-    pub(crate) fn of(arguments: &[String]) -> Option<Self> {
-        match arguments {
-            [] => Some(Self::Honoured),
-            [flag] if flag == "--ignore-keys" => Some(Self::Ignored),
-            _ => None,
-        }
-    }
 }
 
 struct Network {
@@ -68,12 +59,17 @@ struct Network {
     control: Control,
 }
 
-/// Serves until SIGTERM or Ctrl-C. What was answered is in the ledger, so nothing needs to end first.
-pub(crate) async fn serve(keys: Keys) -> Outcome {
+/// Serves until SIGTERM or Ctrl-C. A charge is in the ledger before its response, so stopping loses nothing.
+pub(crate) async fn run(arguments: &[&str]) -> Outcome {
+    let keys = match arguments {
+        [] => Keys::Honoured,
+        ["--ignore-keys"] => Keys::Ignored,
+        _ => return Err(Usage(USAGE).into()),
+    };
     let stop = stop_signal()?;
-    let ledger = Ledger::open(&variable("LEDGER", "sqlite://ledger.db")).await?;
+    let ledger = Ledger::open(&variable_or("LEDGER", "sqlite://ledger.db")).await?;
     let network = Arc::new(Network { keys, ledger, control: Control::default() });
-    let listener = TcpListener::bind(variable("LISTEN", "127.0.0.1:4000")).await?;
+    let listener = TcpListener::bind(variable_or("LISTEN", "127.0.0.1:4000")).await?;
     announce(listener.local_addr()?)?;
     tokio::select! {
         () = http::serve(listener, Arc::clone(&network)) => {}
