@@ -1,27 +1,25 @@
 //! The attribute `#[idempotent]`, which `idem-runtime` re-exports: depend on that crate, not on this one.
 //! The entry and the documentation of every option; the work is in the modules.
 
-mod args;
-mod checks;
 mod errors;
 mod expand;
-mod fallback;
-mod forms;
-mod handler;
-mod kind;
+mod item;
 mod options;
-mod parameters;
-mod patterns;
 mod plan;
-mod reading;
-mod types;
-mod values;
-mod variants;
 
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use crate::{errors::Errors, handler::Item, kind::Kind};
+use crate::{
+    errors::Errors,
+    expand::fallback,
+    item::{
+        cfg_variants,
+        function::{self, Item},
+    },
+    options::args,
+    plan::kind::Kind,
+};
 
 /// Makes an axum handler run once for each `Idempotency-Key`: its writes and the record of its answer commit in one
 /// transaction, and a retry is answered from the record. Handlers that call other systems are covered
@@ -223,13 +221,13 @@ pub fn idempotent(args: proc_macro::TokenStream, item: proc_macro::TokenStream) 
 fn expanded(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::new();
     let args = args::parse(args, &mut errors);
-    let items: TokenStream = match handler::parse(item, args.kind.unwrap_or(Kind::Requests), &mut errors) {
+    let items: TokenStream = match function::parse(item, args.kind.unwrap_or(Kind::Requests), &mut errors) {
         Item::Other(item) => item,
         Item::Named { vis, name } => {
             fallback::named(&TokenStream::new(), args.krate.as_ref(), &vis, &name, &TokenStream::new())
         }
         Item::Handler(handler) => {
-            let variants = variants::variants(&handler, &mut errors);
+            let variants = cfg_variants::variants(&handler, &mut errors);
             let sound = errors.is_empty();
             variants.iter().map(|variant| of_variant(&args, variant, sound)).collect()
         }
@@ -238,7 +236,7 @@ fn expanded(args: TokenStream, item: TokenStream) -> TokenStream {
     quote!(#(#errors)* #items)
 }
 
-fn of_variant(args: &args::Args, variant: &variants::Variant, sound: bool) -> TokenStream {
+fn of_variant(args: &args::Args, variant: &cfg_variants::Variant, sound: bool) -> TokenStream {
     let (when, handler) = (&variant.when, &variant.handler);
     let mut errors = Errors::new();
     let plan = plan::plan(args, handler, &mut errors);

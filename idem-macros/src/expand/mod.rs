@@ -1,15 +1,17 @@
 //! `Plan` to tokens, with nothing left to decide.
 //! Straight-line code whose size grows with the parameters; all that can be a function is one, in `__private`.
 
+pub(crate) mod fallback;
+
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, format_ident, quote, quote_spanned};
 use syn::{Path, Type, ext::IdentExt as _, spanned::Spanned as _};
 
 use crate::{
-    args::{Setting, Value},
+    item::types,
+    options::args::{Setting, Value},
+    plan::access::Reading,
     plan::{Key, Parameter, Plan, Returns},
-    reading::Reading,
-    types,
 };
 
 /// What stands in place of the user's function, with that inside.

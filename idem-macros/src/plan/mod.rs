@@ -1,19 +1,22 @@
 //! `Args` and `Handler` together: the checks that need both, then the `Plan`.
 //! After this nothing can be wrong that tokens can tell.
 
+pub(crate) mod access;
+mod checks;
+pub(crate) mod kind;
+
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident};
 use syn::{Attribute, PatType, Path, ReturnType, Type, Visibility, ext::IdentExt as _};
 
 use crate::{
-    args::{Args, Setting},
-    checks,
     errors::Errors,
-    handler::Handler,
-    kind::Kind,
-    parameters::{Parameters, lent, typed},
-    reading::{self, Reading},
-    types,
+    item::function::Handler,
+    item::parameters::{Parameters, lent, typed},
+    item::types,
+    options::args::{Args, Setting},
+    plan::access::Reading,
+    plan::kind::Kind,
 };
 
 /// All that the expansion needs, decided.
@@ -98,9 +101,9 @@ pub(crate) fn plan<'p>(args: &'p Args, handler: &'p Handler, errors: &mut Errors
     checks::server_error_fits(args, errors);
     checks::retention_long_enough(args, errors);
     checks::name_can_be_stored(args, handler, errors);
-    let scope = args.scope.as_ref().and_then(|wanted| reading::scope(wanted, &parameters, errors));
-    let key = args.key.as_ref().map(|wanted| reading::expression("key", wanted, &parameters, errors));
-    let payload = args.payload.as_ref().map(|wanted| reading::expression("payload", wanted, &parameters, errors));
+    let scope = args.scope.as_ref().and_then(|wanted| access::scope(wanted, &parameters, errors));
+    let key = args.key.as_ref().map(|wanted| access::expression("key", wanted, &parameters, errors));
+    let payload = args.payload.as_ref().map(|wanted| access::expression("payload", wanted, &parameters, errors));
     let key = match (kind?, key) {
         (Kind::Requests, _) => Key::Header,
         (Kind::Events, key) => Key::Event(key??),

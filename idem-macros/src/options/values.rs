@@ -8,11 +8,11 @@ use syn::{
 };
 
 use crate::{
-    args::{Args, Effects, Expression, RetentionArg, ScopeArg, Value},
     errors::listed,
-    forms::{LEVELS, Words, form},
-    reading::base,
-    values::{BYTES, Fault, LONG, SHORT, total},
+    options::args::{Args, Effects, Expression, RetentionArg, ScopeArg, Value},
+    options::units::{BYTES, Fault, LONG, SHORT, total},
+    options::usage::{LEVELS, Words, form},
+    plan::access::base,
 };
 
 const LONGEST_WAIT: u64 = 3_600_000;

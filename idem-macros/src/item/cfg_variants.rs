@@ -5,7 +5,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Attribute, FnArg, Meta};
 
-use crate::{errors::Errors, handler::Handler};
+use crate::{errors::Errors, item::function::Handler};
 
 /// More predicates than this would make more than 64 variants.
 const MOST_PREDICATES: usize = 6;

@@ -6,12 +6,12 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{Path, ReturnType, Type};
 
 use crate::{
-    args::Args,
     expand::{done, root},
-    handler::Handler,
-    kind::Kind,
-    parameters::{lent, typed},
-    types,
+    item::function::Handler,
+    item::parameters::{lent, typed},
+    item::types,
+    options::args::Args,
+    plan::kind::Kind,
 };
 
 /// A stub that stands for `handler` and keeps it nested, so that an editor still knows its body.

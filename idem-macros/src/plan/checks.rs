@@ -4,14 +4,14 @@
 use syn::{ReturnType, Type, spanned::Spanned as _};
 
 use crate::{
-    args::{Args, Effects, Setting, Value},
     errors::Errors,
-    handler::Handler,
-    kind::Kind,
-    options::is_operation,
-    parameters::{Lent, Parameters, attempt_for, transaction_for, written},
+    item::function::Handler,
+    item::parameters::{Lent, Parameters, attempt_for, transaction_for, written},
+    item::types,
+    options::args::{Args, Effects, Setting, Value},
+    options::values::is_operation,
+    plan::kind::Kind,
     plan::operation,
-    types,
 };
 
 /// What axum's tuples of extractors go up to.

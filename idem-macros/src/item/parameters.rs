@@ -5,10 +5,10 @@ use quote::ToTokens as _;
 use syn::{FnArg, PatType, Type, TypeReference};
 
 use crate::{
-    args::{Args, Effects},
-    handler::Handler,
-    kind::Kind,
-    types,
+    item::function::Handler,
+    item::types,
+    options::args::{Args, Effects},
+    plan::kind::Kind,
 };
 
 pub(crate) struct Parameters<'p> {

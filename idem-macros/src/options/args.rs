@@ -10,12 +10,12 @@ use syn::{
 
 use crate::{
     errors::{Errors, instead, listed, meant},
-    forms::form,
-    handler::Handler,
-    kind::Kind,
-    options,
-    parameters::typed,
-    patterns,
+    item::function::Handler,
+    item::parameters::typed,
+    item::patterns,
+    options::usage::form,
+    options::values,
+    plan::kind::Kind,
 };
 
 /// Every option there is.
@@ -239,10 +239,10 @@ fn option(input: ParseStream<'_>, args: &mut Args, seen: &mut Vec<&'static str>)
 
 fn value(name: &'static str, key: &Ident, input: ParseStream<'_>, args: &mut Args) -> Result<()> {
     if name == "allow" {
-        return options::allow(key, input, args);
+        return values::allow(key, input, args);
     }
     if BARE.contains(&name) {
-        let bare = options::bare(name, input)?;
+        let bare = values::bare(name, input)?;
         if name != "webhook" {
             args.set(name, bare, key.span());
         }
@@ -255,23 +255,23 @@ fn value(name: &'static str, key: &Ident, input: ParseStream<'_>, args: &mut Arg
     }
     let span = input.span();
     match name {
-        "crate" => args.krate = Some(options::crate_path(input)?),
-        "effects" => args.effects = Some(options::effects(input)?),
-        "scope" => args.scope = Some(options::scope(input)?),
-        "operation" => args.operation = Some(options::operation(input)?),
-        "retention" => args.retention = Some(options::retention(input)?),
-        "isolation" => args.set(name, options::isolation(input)?, span),
-        "fingerprint" => args.set(name, options::fingerprint(input)?, span),
-        "key" => match options::key(input)? {
-            options::Key::Presence(presence) => args.set(name, presence, span),
-            options::Key::Of(expression) => args.key = Some(expression),
+        "crate" => args.krate = Some(values::crate_path(input)?),
+        "effects" => args.effects = Some(values::effects(input)?),
+        "scope" => args.scope = Some(values::scope(input)?),
+        "operation" => args.operation = Some(values::operation(input)?),
+        "retention" => args.retention = Some(values::retention(input)?),
+        "isolation" => args.set(name, values::isolation(input)?, span),
+        "fingerprint" => args.set(name, values::fingerprint(input)?, span),
+        "key" => match values::key(input)? {
+            values::Key::Presence(presence) => args.set(name, presence, span),
+            values::Key::Of(expression) => args.key = Some(expression),
         },
-        "payload" => args.payload = Some(options::expression(name, input)?),
-        "in_progress" => args.set(name, options::in_progress(input)?, span),
-        "lease" => args.set(name, options::lease(input)?, key.span()),
-        "max_response" => args.set(name, options::max_response(input)?, span),
-        "methods" => args.set(name, options::methods(input)?, span),
-        _ => args.set(name, options::word(name, input)?, span),
+        "payload" => args.payload = Some(values::expression(name, input)?),
+        "in_progress" => args.set(name, values::in_progress(input)?, span),
+        "lease" => args.set(name, values::lease(input)?, key.span()),
+        "max_response" => args.set(name, values::max_response(input)?, span),
+        "methods" => args.set(name, values::methods(input)?, span),
+        _ => args.set(name, values::word(name, input)?, span),
     }
     Ok(())
 }

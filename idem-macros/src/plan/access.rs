@@ -6,10 +6,11 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::{Expr, Pat, PatType, Result, ext::IdentExt as _, spanned::Spanned as _};
 
 use crate::{
-    args::{Expression, ScopeArg},
     errors::{Errors, instead},
-    parameters::Parameters,
-    patterns, types,
+    item::parameters::Parameters,
+    item::patterns,
+    item::types,
+    options::args::{Expression, ScopeArg},
 };
 
 /// The way from the arguments to something that one of them has.

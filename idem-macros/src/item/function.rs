@@ -9,7 +9,7 @@ use syn::{
     punctuated::Punctuated,
 };
 
-use crate::{errors::Errors, kind::Kind};
+use crate::{errors::Errors, plan::kind::Kind};
 
 /// What the attribute was put on.
 pub(crate) enum Item {
