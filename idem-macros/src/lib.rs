@@ -12,13 +12,8 @@ use quote::quote;
 
 use crate::{
     errors::Errors,
-    expand::fallback,
-    item::{
-        cfg_variants,
-        function::{self, Item},
-    },
-    options::args,
-    plan::kind::Kind,
+    item::{Item, Variant},
+    options::Args,
 };
 
 /// Makes an axum handler run once for each `Idempotency-Key`: its writes and the record of its answer commit in one
@@ -220,31 +215,31 @@ pub fn idempotent(args: proc_macro::TokenStream, item: proc_macro::TokenStream) 
 
 fn expanded(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::new();
-    let args = args::parse(args, &mut errors);
-    let items: TokenStream = match function::parse(item, args.kind.unwrap_or(Kind::Requests), &mut errors) {
+    let args = options::parse(args, &mut errors);
+    plan::check_options(&args, &mut errors);
+    let items: TokenStream = match item::parse(item, &mut errors) {
         Item::Other(item) => item,
-        Item::Named { vis, name } => {
-            fallback::named(&TokenStream::new(), args.krate.as_ref(), &vis, &name, &TokenStream::new())
-        }
-        Item::Handler(handler) => {
-            let variants = cfg_variants::variants(&handler, &mut errors);
-            let sound = errors.is_empty();
-            variants.iter().map(|variant| of_variant(&args, variant, sound)).collect()
+        Item::Named { vis, name } => expand::named(args.crate_path(), &vis, &name),
+        Item::Function(function) => {
+            plan::check_signature(&args, &function, &mut errors);
+            let variants = item::variants(&function, &mut errors);
+            let is_sound = errors.is_empty();
+            variants.iter().map(|variant| of_variant(&args, variant, is_sound)).collect()
         }
     };
     let errors = errors.read();
     quote!(#(#errors)* #items)
 }
 
-fn of_variant(args: &args::Args, variant: &cfg_variants::Variant, sound: bool) -> TokenStream {
-    let (when, handler) = (&variant.when, &variant.handler);
+fn of_variant(args: &Args, variant: &Variant, is_sound: bool) -> TokenStream {
+    let (when, function) = (&variant.when, &variant.function);
     let mut errors = Errors::new();
-    let plan = plan::plan(args, handler, &mut errors);
+    let plan = plan::plan(args, function, &mut errors);
     let errors = errors.read();
     match plan {
-        Some(plan) if sound && errors.is_empty() => expand::expand(when, &plan),
+        Some(plan) if is_sound && errors.is_empty() => expand::expand(when, &plan),
         _ => {
-            let stub = fallback::stub(when, args, handler);
+            let stub = expand::stub(when, args, function);
             quote!(#(#when #errors)* #stub)
         }
     }

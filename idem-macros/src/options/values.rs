@@ -1,115 +1,106 @@
-//! The value of each option, read and checked on its own.
-//! Every refusal says what to write instead.
+//! Reads the value of each option that is not simply one word of a list, and checks it alone.
+//! A reader gets the option's row and says by it what was expected.
 
 use quote::quote;
 use syn::{
-    Expr, Ident, LitInt, LitStr, Path, Result, Token, ext::IdentExt as _, parse::ParseStream, punctuated::Punctuated,
-    token,
+    Ident, LitInt, LitStr, Path, Result, Token, ext::IdentExt as _, parse::ParseStream, punctuated::Punctuated, token,
 };
 
-use crate::{
-    errors::listed,
-    options::args::{Args, Effects, Expression, RetentionArg, ScopeArg, Value},
-    options::units::{BYTES, Fault, LONG, SHORT, total},
-    options::usage::{LEVELS, Words, form},
-    plan::access::base,
+use super::{
+    args::{Effects, Permission, ScopeArg, Setting, Value},
+    expression::Expression,
+    row::{Row, Word},
+    units::{self, Fault},
 };
 
-const LONGEST_WAIT: u64 = 3_600_000;
-const LONGEST_RETENTION: u64 = 36_500 * 86_400;
-const LONGEST_LEASE: u64 = 24 * 3_600_000;
+const MAX_WAIT_MILLISECONDS: u64 = 3_600_000;
+const MAX_RETENTION_SECONDS: u64 = 36_500 * 86_400;
+const MAX_LEASE_MILLISECONDS: u64 = 24 * 3_600_000;
 
-/// The next token is of the wrong kind.
-fn wrong_kind(name: &str, input: ParseStream<'_>) -> syn::Error {
-    let wrong = input.cursor().token_tree().map_or_else(|| input.span(), |(token, _)| token.span());
-    syn::Error::new(wrong, format!("not a value of `{name}`: {}", form(name)))
+fn literal(row: &Row, input: ParseStream<'_>) -> Result<LitStr> {
+    if input.peek(LitStr) { input.parse() } else { Err(row.invalid_next(input)) }
 }
 
-fn literal(name: &str, input: ParseStream<'_>) -> Result<LitStr> {
-    if input.peek(LitStr) { input.parse() } else { Err(wrong_kind(name, input)) }
-}
-
-/// A word out of the option's own list; a number counts as one.
-pub(crate) fn word(name: &'static str, input: ParseStream<'_>) -> Result<Value> {
-    let Some(words) = Words::of(name) else {
-        return Err(wrong_kind(name, input));
-    };
-    let (typed, span) = if input.peek(LitInt) {
+/// One of the option's words: an identifier, a number, or a string of either case.
+pub(super) fn word(row: &'static Row, input: ParseStream<'_>) -> Result<Value> {
+    let (written, span) = if input.peek(LitInt) {
         let number: LitInt = input.parse()?;
         (number.to_string(), number.span())
+    } else if input.peek(LitStr) {
+        let string: LitStr = input.parse()?;
+        (format!("\"{}\"", string.value().to_ascii_lowercase()), string.span())
     } else if input.peek(Ident::peek_any) {
         let word = input.call(Ident::parse_any)?;
         (word.to_string(), word.span())
     } else {
-        return Err(wrong_kind(name, input));
+        return Err(row.invalid_next(input));
     };
-    match words.variants.iter().find(|(word, _)| *word == typed) {
-        Some((_, variant)) => Ok(Value::Variant { of: words.sets, variant }),
-        None => Err(syn::Error::new(span, format!("not a value of `{name}`: {}", form(name)))),
+    row.value_of(&written).ok_or_else(|| row.invalid(span))
+}
+
+impl Row {
+    /// The value that one of the option's words is.
+    fn value_of(&self, written: &str) -> Option<Value> {
+        let word = self.words.iter().find(|word| word.written == written)?;
+        Some(Value::Setting(Setting::Word { enum_name: self.enum_name, word }))
     }
 }
 
-/// What `key` says.
-pub(crate) enum Key {
-    /// The key is in the header, and must or may be there.
-    Presence(Value),
-    /// The key is in an argument.
-    Of(Expression),
+pub(super) fn effects(row: &'static Row, input: ParseStream<'_>) -> Result<Value> {
+    Ok(Value::Effects(match word(row, input)? {
+        Value::Setting(Setting::Word { word: Word { written: "external", .. }, .. }) => Effects::External,
+        _ => Effects::Database,
+    }))
 }
 
-pub(crate) fn key(input: ParseStream<'_>) -> Result<Key> {
+/// A word, or where the key is in a message or an event.
+pub(super) fn key(row: &'static Row, input: ParseStream<'_>) -> Result<Value> {
     let ahead = input.fork();
-    let alone = ahead.call(Ident::parse_any).is_ok_and(|word| word == "optional" || word == "required")
-        && (ahead.is_empty() || ahead.peek(Token![,]));
-    if alone { word("key", input).map(Key::Presence) } else { expression("key", input).map(Key::Of) }
-}
-
-/// What an argument has.
-pub(crate) fn expression(name: &str, input: ParseStream<'_>) -> Result<Expression> {
-    if !(input.peek(Ident::peek_any) || input.peek(Token![&]) || input.peek(token::Paren)) {
-        return Err(wrong_kind(name, input));
-    }
-    let mut expression: Expr = input.parse()?;
-    let parameter = base(name, &mut expression)?.clone();
-    Ok(Expression { expression, parameter })
-}
-
-/// An option that is a word alone.
-pub(crate) fn bare(name: &str, input: ParseStream<'_>) -> Result<Value> {
-    if input.peek(Token![=]) || input.peek(token::Paren) {
-        return Err(syn::Error::new(input.span(), format!("`{name}` takes no value: {}", form(name))));
-    }
-    Ok(Value::Bare)
-}
-
-pub(crate) fn effects(input: ParseStream<'_>) -> Result<Effects> {
-    match word("effects", input)? {
-        Value::Variant { variant: "External", .. } => Ok(Effects::External),
-        _ => Ok(Effects::Database),
+    let first = ahead.call(Ident::parse_any).map(|word| word.to_string()).unwrap_or_default();
+    let is_alone = ahead.is_empty() || ahead.peek(Token![,]);
+    match row.value_of(&first).filter(|_| is_alone) {
+        Some(_) => word(row, input),
+        None => Expression::read(row, input).map(Value::Key),
     }
 }
 
-pub(crate) fn scope(input: ParseStream<'_>) -> Result<ScopeArg> {
+pub(super) fn payload(row: &'static Row, input: ParseStream<'_>) -> Result<Value> {
+    Expression::read(row, input).map(Value::Payload)
+}
+
+pub(super) fn scope(row: &'static Row, input: ParseStream<'_>) -> Result<Value> {
     if input.peek(token::Paren) {
-        let inside;
-        let parentheses = syn::parenthesized!(inside in input);
-        let names = Punctuated::<Ident, Token![,]>::parse_terminated_with(&inside, Ident::parse_any)
-            .map_err(|error| syn::Error::new(error.span(), format!("not a value of `scope`: {}", form("scope"))))?;
-        return match (names.len(), names.first(), names.last()) {
-            (2, Some(parameter), Some(endpoint)) if endpoint == "endpoint" => {
-                Ok(ScopeArg { parameter: parameter.clone(), and_endpoint: true })
-            }
-            (2, _, Some(other)) => Err(syn::Error::new(
-                other.span(),
-                "the second part of `scope` is `endpoint`: write `scope = (account, endpoint)`",
-            )),
-            _ => Err(syn::Error::new(parentheses.span.join(), format!("not a value of `scope`: {}", form("scope")))),
-        };
+        return account_and_endpoint(row, input);
     }
     if !input.peek(Ident::peek_any) {
-        return Err(wrong_kind("scope", input));
+        return Err(row.invalid_next(input));
     }
-    Ok(ScopeArg { parameter: input.call(Ident::parse_any)?, and_endpoint: false })
+    let parameter = input.call(Ident::parse_any)?;
+    // A word after it is rather an option whose comma is missing.
+    if !(input.is_empty() || input.peek(Token![,]) || input.peek(Ident)) {
+        return Err(
+            input.error("expected a parameter's name alone: write `scope = account`, and `impl Scope` for its type")
+        );
+    }
+    Ok(Value::Scope(ScopeArg { parameter, endpoint: None }))
+}
+
+fn account_and_endpoint(row: &Row, input: ParseStream<'_>) -> Result<Value> {
+    let inside;
+    let parentheses = syn::parenthesized!(inside in input);
+    let names = Punctuated::<Ident, Token![,]>::parse_terminated_with(&inside, Ident::parse_any)
+        .map_err(|error| row.invalid(error.span()))?;
+    let mut names = names.into_iter();
+    match (names.next(), names.next(), names.next()) {
+        (Some(parameter), Some(endpoint), None) if endpoint == "endpoint" => {
+            Ok(Value::Scope(ScopeArg { parameter, endpoint: Some(endpoint) }))
+        }
+        (_, Some(other), None) => Err(syn::Error::new(
+            other.span(),
+            format!("expected `endpoint`, found `{other}`: write `scope = (account, endpoint)`"),
+        )),
+        _ => Err(row.invalid(parentheses.span.join())),
+    }
 }
 
 /// Whether a name can be stored as an operation.
@@ -117,210 +108,182 @@ pub(crate) fn is_operation(name: &str) -> bool {
     (1..=128).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-pub(crate) fn operation(input: ParseStream<'_>) -> Result<String> {
-    let name = literal("operation", input)?;
-    let text = name.value();
-    if is_operation(&text) {
-        Ok(text)
-    } else {
-        Err(syn::Error::new(
-            name.span(),
-            "`operation` is a name of 1 to 128 visible ASCII characters, such as `operation = \"payment\"`",
-        ))
+pub(super) fn operation(row: &'static Row, input: ParseStream<'_>) -> Result<Value> {
+    let name = literal(row, input)?;
+    if is_operation(&name.value()) {
+        return Ok(Value::Operation(name.value()));
     }
+    Err(syn::Error::new(
+        name.span(),
+        "invalid value for `operation`: expected 1 to 128 visible ASCII characters, such as `\"payment\"`",
+    ))
 }
 
-pub(crate) fn retention(input: ParseStream<'_>) -> Result<RetentionArg> {
-    let literal = literal("retention", input)?;
+pub(super) fn retention(row: &'static Row, input: ParseStream<'_>) -> Result<Value> {
+    let literal = literal(row, input)?;
     let refuse = |message: &str| Err(syn::Error::new(literal.span(), message));
-    match total(&literal.value(), LONG).map(|milliseconds| milliseconds / 1_000) {
-        Ok(0) => refuse("a `retention` of zero protects nothing: write `retention = \"24h\"` or longer"),
-        Ok(seconds) if seconds <= LONGEST_RETENTION => Ok(RetentionArg { seconds, span: literal.span() }),
+    match units::total(&literal.value(), units::LONG).map(|milliseconds| milliseconds / 1_000) {
+        Ok(0) => refuse("`retention` must be longer than zero: write `retention = \"24h\"` or longer"),
+        Ok(seconds) if seconds <= MAX_RETENTION_SECONDS => Ok(Value::Setting(Setting::Number(seconds))),
         Ok(_) | Err(Fault::Huge) => refuse("`retention` is at most 36500 days: write `retention = \"36500d\"` or less"),
-        Err(Fault::Unreadable) => {
-            refuse("`retention` is a length of time in d, h, m and s: write `\"24h\"`, `\"30d\"` or `\"1d12h\"`")
-        }
+        Err(Fault::Unreadable) => refuse(
+            "invalid duration for `retention`: expected integers with the units `d`, `h`, `m` and `s`, \
+             such as `\"24h\"`, `\"30d\"` or `\"1d12h\"`",
+        ),
     }
 }
 
-pub(crate) fn lease(input: ParseStream<'_>) -> Result<Value> {
-    let literal = literal("lease", input)?;
+pub(super) fn lease(row: &'static Row, input: ParseStream<'_>) -> Result<Value> {
+    let literal = literal(row, input)?;
     let refuse = |message: &str| Err(syn::Error::new(literal.span(), message));
-    match total(&literal.value(), SHORT) {
-        Ok(0) => refuse("a `lease` of zero has run out before the attempt begins: write `lease = \"60s\"`"),
-        Ok(milliseconds) if milliseconds <= LONGEST_LEASE => Ok(Value::Number(milliseconds)),
+    match units::total(&literal.value(), units::SHORT) {
+        Ok(0) => refuse("`lease` must be longer than zero: write `lease = \"60s\"`"),
+        Ok(milliseconds) if milliseconds <= MAX_LEASE_MILLISECONDS => Ok(Value::Setting(Setting::Number(milliseconds))),
         Ok(_) | Err(Fault::Huge) => refuse("`lease` is at most 24 hours: write `lease = \"24h\"` or less"),
-        Err(Fault::Unreadable) => {
-            refuse("`lease` is a length of time in h, m, ms and s: write `\"60s\"`, `\"500ms\"` or `\"1m30s\"`")
-        }
+        Err(Fault::Unreadable) => refuse(
+            "invalid duration for `lease`: expected integers with the units `h`, `m`, `s` and `ms`, \
+             such as `\"60s\"`, `\"500ms\"` or `\"1m30s\"`",
+        ),
     }
 }
 
-pub(crate) fn isolation(input: ParseStream<'_>) -> Result<Value> {
-    let literal = literal("isolation", input)?;
-    let typed = literal.value().to_ascii_lowercase();
-    match LEVELS.iter().find(|(level, _)| *level == typed) {
-        Some((_, variant)) => Ok(Value::Variant { of: "Isolation", variant }),
-        None => Err(syn::Error::new(literal.span(), format!("not a value of `isolation`: {}", form("isolation")))),
-    }
-}
-
-pub(crate) fn fingerprint(input: ParseStream<'_>) -> Result<Value> {
+pub(super) fn fingerprint(row: &'static Row, input: ParseStream<'_>) -> Result<Value> {
     if !(input.peek(Ident::peek_any) || input.peek(Token![::])) {
-        return Err(wrong_kind("fingerprint", input));
+        return Err(row.invalid_next(input));
     }
     let path: Path = input.parse()?;
-    Ok(match path.get_ident().map(ToString::to_string).as_deref() {
-        Some("bytes") => Value::Variant { of: "Fingerprint", variant: "Bytes" },
-        Some("json") => Value::Variant { of: "Fingerprint", variant: "Json" },
-        _ => Value::Declared(path),
-    })
+    let word = path.get_ident().and_then(|name| row.value_of(&name.to_string()));
+    Ok(word.unwrap_or(Value::Setting(Setting::Function(path))))
 }
 
-pub(crate) fn in_progress(input: ParseStream<'_>) -> Result<Value> {
-    let wrong = wrong_kind("in_progress", input);
+pub(super) fn in_progress(row: &'static Row, input: ParseStream<'_>) -> Result<Value> {
+    let wrong = row.invalid_next(input);
     let word = input.call(Ident::parse_any).map_err(|_| wrong.clone())?;
-    if word == "reject" {
-        return Ok(Value::Variant { of: "InProgress", variant: "Reject" });
+    if let Some(value) = row.value_of(&word.to_string()) {
+        return Ok(value);
     }
-    if word != "wait" || !input.peek(token::Paren) {
-        return Err(wrong);
-    }
+    if word == "wait" && input.peek(token::Paren) { wait(input) } else { Err(wrong) }
+}
+
+fn wait(input: ParseStream<'_>) -> Result<Value> {
     let inside;
     let parentheses = syn::parenthesized!(inside in input);
     let Ok(literal) = inside.parse::<LitStr>() else {
         let span = if inside.is_empty() { parentheses.span.join() } else { inside.span() };
-        return Err(syn::Error::new(span, "`wait` takes a length of time in quotes, such as `wait(\"5s\")`"));
+        return Err(syn::Error::new(span, "expected a duration in quotes: write `wait(\"5s\")`"));
     };
     if !inside.is_empty() {
-        return Err(inside.error("`wait` takes one length of time, such as `wait(\"5s\")`"));
+        return Err(inside.error("`wait` takes one duration: write `wait(\"5s\")`"));
     }
-    match total(&literal.value(), SHORT) {
-        Ok(milliseconds @ 1..=LONGEST_WAIT) => Ok(Value::Wait { milliseconds }),
-        Ok(0) => Err(syn::Error::new(literal.span(), "a `wait` of zero is a `reject`: write `in_progress = reject`")),
-        Ok(_) | Err(Fault::Huge) => Err(syn::Error::new(literal.span(), "a `wait` is at most `\"1h\"`")),
-        Err(Fault::Unreadable) => Err(syn::Error::new(
-            literal.span(),
-            "a `wait` is a length of time in h, m, ms and s: write `\"5s\"`, `\"250ms\"` or `\"1m30s\"`",
-        )),
+    let refuse = |message: &str| Err(syn::Error::new(literal.span(), message));
+    match units::total(&literal.value(), units::SHORT) {
+        Ok(milliseconds @ 1..=MAX_WAIT_MILLISECONDS) => Ok(Value::Setting(Setting::Wait(milliseconds))),
+        Ok(0) => refuse("`wait` must be longer than zero: write `in_progress = reject` to respond at once"),
+        Ok(_) | Err(Fault::Huge) => refuse("`wait` is at most one hour: write `wait(\"1h\")` or less"),
+        Err(Fault::Unreadable) => refuse(
+            "invalid duration for `wait`: expected integers with the units `h`, `m`, `s` and `ms`, \
+             such as `\"5s\"`, `\"250ms\"` or `\"1m30s\"`",
+        ),
     }
 }
 
-pub(crate) fn max_response(input: ParseStream<'_>) -> Result<Value> {
+pub(super) fn max_response(row: &'static Row, input: ParseStream<'_>) -> Result<Value> {
     let (size, span) = if input.peek(LitInt) {
         let number: LitInt = input.parse()?;
-        let size = if number.suffix().is_empty() {
-            number.base10_parse().map_err(|_| Fault::Huge)
-        } else {
-            Err(Fault::Unreadable)
+        let size = match number.suffix() {
+            "" => number.base10_parse().map_err(|_| Fault::Huge),
+            _ => Err(Fault::Unreadable),
         };
         (size, number.span())
     } else {
-        let text = literal("max_response", input)?;
-        (total(&text.value(), BYTES), text.span())
+        let text = literal(row, input)?;
+        (units::total(&text.value(), units::BYTES), text.span())
     };
+    let refuse = |message: &str| Err(syn::Error::new(span, message));
     match size {
-        Ok(0) => Err(syn::Error::new(span, "`max_response` is at least one byte")),
+        Ok(0) => refuse("`max_response` must be at least one byte: write `max_response = \"64KiB\"`"),
         // What a 32-bit machine can count.
-        Ok(bytes) if u32::try_from(bytes).is_ok() => Ok(Value::Number(bytes)),
-        Ok(_) | Err(Fault::Huge) => Err(syn::Error::new(span, "`max_response` is less than 4096 MiB")),
-        Err(Fault::Unreadable) => Err(syn::Error::new(
-            span,
-            format!(
-                "`max_response` is a whole number of bytes or, in quotes, of {}: {}",
-                listed(&BYTES.iter().map(|(unit, _)| unit).collect::<Vec<_>>()),
-                form("max_response")
-            ),
-        )),
+        Ok(bytes) if u32::try_from(bytes).is_ok() => Ok(Value::Setting(Setting::Number(bytes))),
+        Ok(_) | Err(Fault::Huge) => {
+            refuse("`max_response` must be less than 4096 MiB: write `max_response = \"4095MiB\"` or less")
+        }
+        Err(Fault::Unreadable) => refuse(
+            "invalid size for `max_response`: expected a number of bytes, or in quotes integers with the units \
+             `B`, `KB`, `KiB`, `MB` and `MiB`, such as `\"64KiB\"`",
+        ),
     }
 }
 
-pub(crate) fn methods(input: ParseStream<'_>) -> Result<Value> {
+pub(super) fn methods(row: &'static Row, input: ParseStream<'_>) -> Result<Value> {
     if !input.peek(token::Bracket) {
-        return Err(wrong_kind("methods", input));
+        return Err(row.invalid_next(input));
     }
     let inside;
     let brackets = syn::bracketed!(inside in input);
-    let (mut post, mut patch) = (false, false);
-    while !inside.is_empty() {
-        let Ok(method) = inside.call(Ident::parse_any) else {
-            return Err(wrong_kind("methods", &inside));
-        };
-        match method.to_string().as_str() {
-            "POST" if !post => post = true,
-            "PATCH" if !patch => patch = true,
-            twice @ ("POST" | "PATCH") => {
-                return Err(syn::Error::new(method.span(), format!("`{twice}` is given twice, keep one of them")));
-            }
-            free @ ("GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE") => {
-                return Err(syn::Error::new(
-                    method.span(),
-                    format!(
-                        "`{free}` is idempotent by definition (RFC 9110), a key sent with it is ignored: \
-                             `methods` takes `PATCH` and `POST`"
-                    ),
-                ));
-            }
-            _ => {
-                return Err(syn::Error::new(method.span(), format!("not a value of `methods`: {}", form("methods"))));
-            }
-        }
-        if !inside.is_empty() {
-            inside.parse::<Token![,]>()?;
-        }
-    }
-    let variant = match (post, patch) {
-        (true, true) => "PostAndPatch",
-        (true, false) => "Post",
-        (false, true) => "Patch",
-        (false, false) => {
-            return Err(syn::Error::new(brackets.span.join(), format!("`methods` is empty: {}", form("methods"))));
-        }
+    let methods = list(row, &inside, |method| match method.to_string().as_str() {
+        "POST" => Ok("POST"),
+        "PATCH" => Ok("PATCH"),
+        other @ ("GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE") => Err(syn::Error::new(
+            method.span(),
+            format!(
+                "expected `PATCH` or `POST`, found `{other}`, which is idempotent by definition (RFC 9110): \
+                 remove it, its keys are ignored"
+            ),
+        )),
+        _ => Err(row.invalid(method.span())),
+    })?;
+    let written = match methods.as_slice() {
+        [] => return Err(row.empty(brackets.span.join())),
+        ["POST"] => "[POST]",
+        ["PATCH"] => "[PATCH]",
+        _ => "[PATCH, POST]",
     };
-    Ok(Value::Variant { of: "Methods", variant })
+    row.value_of(written).ok_or_else(|| row.invalid(brackets.span.join()))
 }
 
-pub(crate) fn allow(key: &Ident, input: ParseStream<'_>, args: &mut Args) -> Result<()> {
-    if !input.peek(token::Paren) {
-        return Err(syn::Error::new(key.span(), format!("`allow` takes its list in parentheses: {}", form("allow"))));
-    }
+pub(super) fn allow(row: &'static Row, input: ParseStream<'_>) -> Result<Value> {
     let inside;
     let parentheses = syn::parenthesized!(inside in input);
-    if inside.is_empty() {
-        return Err(syn::Error::new(parentheses.span.join(), format!("`allow` is empty: {}", form("allow"))));
-    }
+    let permissions = list(row, &inside, |word| match word.to_string().as_str() {
+        "pool" => Ok(Permission::Pool),
+        "short_retention" => Ok(Permission::ShortRetention),
+        _ => Err(row.invalid(word.span())),
+    })?;
+    if permissions.is_empty() { Err(row.empty(parentheses.span.join())) } else { Ok(Value::Allow(permissions)) }
+}
+
+/// The words of a list, each read by `read` and given once.
+fn list<T: PartialEq>(row: &Row, inside: ParseStream<'_>, read: impl Fn(&Ident) -> Result<T>) -> Result<Vec<T>> {
+    let mut all = Vec::new();
     while !inside.is_empty() {
-        let Ok(what) = inside.call(Ident::parse_any) else {
-            return Err(wrong_kind("allow", &inside));
+        let Ok(word) = inside.call(Ident::parse_any) else {
+            return Err(row.invalid_next(inside));
         };
-        let given = match what.to_string().as_str() {
-            "pool" => &mut args.pool_allowed,
-            "short_retention" => &mut args.short_retention_allowed,
-            _ => {
-                return Err(syn::Error::new(what.span(), format!("not a value of `allow`: {}", form("allow"))));
-            }
-        };
-        if std::mem::replace(given, true) {
-            return Err(syn::Error::new(what.span(), format!("`{what}` is given twice, keep one of them")));
+        let value = read(&word)?;
+        if all.contains(&value) {
+            return Err(syn::Error::new(word.span(), format!("`{word}` is given twice: remove one")));
         }
+        all.push(value);
         if !inside.is_empty() {
             inside.parse::<Token![,]>()?;
         }
     }
-    Ok(())
+    Ok(all)
 }
 
-pub(crate) fn crate_path(input: ParseStream<'_>) -> Result<Path> {
+pub(super) fn crate_path(row: &'static Row, input: ParseStream<'_>) -> Result<Value> {
     let Ok(path) = input.call(Path::parse_mod_style) else {
-        return Err(wrong_kind("crate", input));
+        return Err(row.invalid_next(input));
     };
     let first = path.segments.first().map(|segment| segment.ident.to_string());
     if path.leading_colon.is_some() || matches!(first.as_deref(), Some("crate" | "$crate")) {
-        return Ok(path);
+        return Ok(Value::Crate(path));
     }
     let written = quote!(#path).to_string().replace(' ', "");
     Err(syn::Error::new_spanned(
         &path,
-        format!("`crate` is a path from the root: write `crate = ::{written}` or `crate = crate::{written}`"),
+        format!(
+            "expected a path from the root, found `{written}`: write `crate = ::{written}` or `crate = crate::{written}`"
+        ),
     ))
 }

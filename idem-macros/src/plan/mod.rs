@@ -1,184 +1,181 @@
-//! `Args` and `Handler` together: the checks that need both, then the `Plan`.
-//! After this nothing can be wrong that tokens can tell.
+//! Options and function together: first the checks, then the `Plan`, in which everything is decided.
+//! Uses `options`, `item` and `errors`.
 
-pub(crate) mod access;
+mod access;
 mod checks;
-pub(crate) mod kind;
+mod kind;
+mod roles;
 
-use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident};
-use syn::{Attribute, PatType, Path, ReturnType, Type, Visibility, ext::IdentExt as _};
+use syn::{Attribute, PatType, Path, ReturnType, Type};
 
-use crate::{
-    errors::Errors,
-    item::function::Handler,
-    item::parameters::{Parameters, lent, typed},
-    item::types,
-    options::args::{Args, Setting},
-    plan::access::Reading,
-    plan::kind::Kind,
+pub(crate) use self::{
+    access::Access,
+    checks::{options as check_options, signature as check_signature},
+    kind::Kind,
 };
 
-/// All that the expansion needs, decided.
+use self::roles::Roles;
+use crate::{
+    errors::Errors,
+    item::{Function, state_of, tx_param, types},
+    options::{Args, ScopeArg, Setting, Value},
+};
+
+/// All that the expansion needs.
 pub(crate) struct Plan<'p> {
-    pub(crate) krate: Option<&'p Path>,
-    pub(crate) handler: &'p Handler,
-    pub(crate) vis: &'p Visibility,
+    pub(crate) crate_path: Option<&'p Path>,
+    pub(crate) function: &'p Function,
     pub(crate) body: &'p Group,
-    pub(crate) operation: String,
-    pub(crate) and_endpoint: bool,
-    pub(crate) retention: Option<u64>,
-    pub(crate) settings: &'p [Setting],
-    /// The type behind the one `&mut`, and the trait that says which effects it stands for.
-    pub(crate) lent: &'p Type,
-    pub(crate) on: &'static str,
+    pub(crate) options: HandlerOptions<'p>,
+    /// The type behind the one `&mut`.
+    pub(crate) tx_type: &'p Type,
+    /// The trait of the runtime that says which effects that type stands for.
+    pub(crate) effects_trait: &'static str,
     /// The parameters in the user's order.
     pub(crate) parameters: Vec<Parameter<'p>>,
-    pub(crate) scope: Reading,
+    pub(crate) scope: Access,
     pub(crate) key: Key,
     pub(crate) returns: Returns<'p>,
     pub(crate) debug_copy: Option<DebugCopy<'p>>,
 }
 
-pub(crate) enum Parameter<'p> {
-    Lent,
-    /// An extractor; of a consumer, whatever it is called with.
-    Given {
-        ty: &'p Type,
-        name: Ident,
-    },
+/// What the runtime's constant options of this function are made of.
+pub(crate) struct HandlerOptions<'p> {
+    pub(crate) operation: String,
+    pub(crate) constructor: Constructor,
+    /// The setters and their values, in the user's order.
+    pub(crate) settings: Vec<(&'static str, &'p Setting)>,
 }
 
-/// Where the key is, which is also what the function is.
+pub(crate) enum Constructor {
+    /// With this variant of the runtime's `ScopeRule`.
+    New {
+        scope_rule: &'static str,
+    },
+    OfEvents,
+}
+
+pub(crate) enum Parameter<'p> {
+    /// The transaction or the attempt.
+    Tx,
+    /// An extractor. For a consumer: a parameter of its own.
+    Extractor { ty: &'p Type, name: Ident },
+}
+
+/// Where the key is. This also says what the function becomes.
 pub(crate) enum Key {
     /// In the header of a request.
     Header,
-    /// In the event that a handler is sent.
-    Event(Reading),
+    /// In the event that a webhook handler receives.
+    Event(Access),
     /// In the message that a consumer is called with.
-    Message { id: Reading, payload: Option<Reading> },
+    Message { id: Access, payload: Option<Access> },
 }
 
-/// What the handler returns, and whether the type can be named again.
+/// The return type, and where the expansion may write it again.
 pub(crate) enum Returns<'p> {
-    Nothing,
-    Named(&'p Type),
-    /// With `impl Trait` in it, which may not stand in a turbofish.
+    Unit,
+    /// Anywhere.
+    Owned(&'p Type),
+    /// Not where there are no parameters: it may borrow from one.
+    Borrowing(&'p Type),
+    /// Nowhere in a body: it contains `impl Trait`.
     Opaque(&'p Type),
 }
 
-/// The handler as axum's `debug_handler` can check it.
+/// The copy of a handler that axum's `debug_handler` checks.
 pub(crate) struct DebugCopy<'p> {
     pub(crate) attributes: &'p [Attribute],
-    /// The state, where it is known.
+    /// The type of the state, if known.
     pub(crate) state: Option<TokenStream>,
 }
 
-/// The plan, or `None` where `errors` says why not.
-pub(crate) fn plan<'p>(args: &'p Args, handler: &'p Handler, errors: &mut Errors) -> Option<Plan<'p>> {
-    let parameters = Parameters::of(args, handler);
-    let kind = args.kind_of(handler);
-    checks::options_of_this_kind(args, kind, errors);
-    checks::one_lent(handler, &parameters, errors);
-    checks::something_lent(handler, &parameters, errors);
-    checks::connection_served(&parameters, errors);
-    checks::no_attempt_with_database(&parameters, errors);
-    checks::no_transaction_with_external(&parameters, errors);
-    match kind {
-        Some(Kind::Requests | Kind::Events) => {
-            checks::no_values(&parameters, errors);
-            checks::at_most_sixteen(&parameters, errors);
-            checks::body_last(&parameters, errors);
-        }
-        Some(Kind::Messages) => {
-            checks::nothing_of_axum(handler, &parameters, errors);
-            checks::value_can_be_stored(handler, errors);
-        }
-        None => {}
-    }
-    checks::no_pool(args, &parameters, errors);
-    checks::options_of_external(args, errors);
-    checks::server_error_fits(args, errors);
-    checks::retention_long_enough(args, errors);
-    checks::name_can_be_stored(args, handler, errors);
-    let scope = args.scope.as_ref().and_then(|wanted| access::scope(wanted, &parameters, errors));
-    let key = args.key.as_ref().map(|wanted| access::expression("key", wanted, &parameters, errors));
-    let payload = args.payload.as_ref().map(|wanted| access::expression("payload", wanted, &parameters, errors));
-    let key = match (kind?, key) {
-        (Kind::Requests, _) => Key::Header,
-        (Kind::Events, key) => Key::Event(key??),
-        (Kind::Messages, key) => Key::Message { id: key??, payload: payload.flatten() },
-    };
-
-    let lent = parameters.lent.first()?;
+/// The plan. `None`: `errors` says why not.
+pub(crate) fn plan<'p>(args: &'p Args, function: &'p Function, errors: &mut Errors) -> Option<Plan<'p>> {
+    let roles = Roles::of(args, function);
+    checks::variant(args, function, &roles, errors);
+    let key = key(args, function, &roles)?;
+    let scope = args.scope()?;
     Some(Plan {
-        krate: args.krate.as_ref(),
-        handler,
-        vis: &handler.vis,
-        body: handler.body.as_ref()?,
-        operation: operation(args, handler),
-        and_endpoint: args.scope.as_ref()?.and_endpoint,
-        retention: args.retention.as_ref().map(|retention| retention.seconds),
-        settings: &args.settings,
-        lent: &lent.reference.elem,
-        on: parameters.effects.on(),
-        parameters: in_order(handler),
-        scope: scope?,
+        crate_path: args.crate_path(),
+        function,
+        body: function.block()?,
+        options: HandlerOptions {
+            operation: operation(args, function),
+            constructor: constructor(&key, scope),
+            settings: settings(args),
+        },
+        tx_type: &roles.tx_params.first()?.reference.elem,
+        effects_trait: roles.effects_trait(),
+        parameters: parameters(function),
+        scope: Access::scope(scope, &roles)?,
         key,
-        returns: returns(&handler.sig.output),
-        debug_copy: debug_copy(handler, &parameters.extractors),
+        returns: returns(&function.sig.output),
+        debug_copy: debug_copy(function, &roles.extractors),
     })
 }
 
-pub(crate) fn operation(args: &Args, handler: &Handler) -> String {
-    args.operation.clone().unwrap_or_else(|| handler.sig.ident.unraw().to_string())
+/// The stored name: the function's own, unless `operation` says another.
+fn operation(args: &Args, function: &Function) -> String {
+    args.operation().map_or_else(|| function.name(), str::to_owned)
 }
 
-fn in_order(handler: &Handler) -> Vec<Parameter<'_>> {
+fn key(args: &Args, function: &Function, roles: &Roles<'_>) -> Option<Key> {
+    let id = || Access::expression(args.key()?, roles);
+    Some(match Kind::of(args, function)? {
+        Kind::Request => Key::Header,
+        Kind::Webhook => Key::Event(id()?),
+        Kind::Consumer => {
+            Key::Message { id: id()?, payload: args.payload().and_then(|it| Access::expression(it, roles)) }
+        }
+    })
+}
+
+fn constructor(key: &Key, scope: &ScopeArg) -> Constructor {
+    match (key, &scope.endpoint) {
+        (Key::Event(_), _) => Constructor::OfEvents,
+        (Key::Header | Key::Message { .. }, None) => Constructor::New { scope_rule: "Account" },
+        (Key::Header | Key::Message { .. }, Some(_)) => Constructor::New { scope_rule: "AccountAndEndpoint" },
+    }
+}
+
+fn settings(args: &Args) -> Vec<(&'static str, &Setting)> {
+    let mut settings = Vec::new();
+    for given in args.given() {
+        if let (Some(setter), Value::Setting(setting)) = (given.option.setter, &given.value) {
+            settings.push((setter, setting));
+        }
+    }
+    settings
+}
+
+fn parameters(function: &Function) -> Vec<Parameter<'_>> {
     let name = |index| format_ident!("argument_{index}", span = Span::mixed_site());
-    typed(handler)
+    function
+        .typed()
         .enumerate()
-        .map(|(index, typed)| match lent(typed) {
-            Some(_) => Parameter::Lent,
-            None => Parameter::Given { ty: &typed.ty, name: name(index) },
+        .map(|(index, typed)| match tx_param(typed) {
+            Some(_) => Parameter::Tx,
+            None => Parameter::Extractor { ty: &typed.ty, name: name(index) },
         })
         .collect()
 }
 
 fn returns(output: &ReturnType) -> Returns<'_> {
     match output {
-        ReturnType::Default => Returns::Nothing,
+        ReturnType::Default => Returns::Unit,
         ReturnType::Type(_, ty) if types::impl_trait(ty).is_some() => Returns::Opaque(ty),
-        ReturnType::Type(_, ty) => Returns::Named(ty),
+        ReturnType::Type(_, ty) if types::is_owned(ty) => Returns::Owned(ty),
+        ReturnType::Type(_, ty) => Returns::Borrowing(ty),
     }
 }
 
-fn debug_copy<'p>(handler: &'p Handler, extractors: &[&PatType]) -> Option<DebugCopy<'p>> {
-    let attributes = handler.debug.as_slice();
-    let written = state_written(attributes.first()?);
+fn debug_copy<'p>(function: &'p Function, extractors: &[&PatType]) -> Option<DebugCopy<'p>> {
+    let attributes = function.attributes.debug.as_slice();
+    let written = state_of(attributes.first()?);
     let mut states = extractors.iter().filter_map(|typed| types::state(&typed.ty)).map(ToTokens::to_token_stream);
     let inferred = states.next().filter(|state| states.all(|other| other.to_string() == state.to_string()));
     Some(DebugCopy { attributes, state: written.or(inferred) })
-}
-
-/// `App` of `debug_handler(state = App)`, also inside a `cfg_attr`.
-fn state_written(attribute: &Attribute) -> Option<TokenStream> {
-    let tokens = attribute.meta.to_token_stream().into_iter();
-    let lists = tokens.filter_map(|token| match token {
-        TokenTree::Group(list) => Some(list.stream()),
-        _ => None,
-    });
-    let list = lists.last()?;
-    match list.clone().into_iter().last() {
-        // `cfg_attr(p, debug_handler(…))`
-        Some(TokenTree::Group(inside)) if attribute.path().is_ident("cfg_attr") => value_of_state(inside.stream()),
-        _ => value_of_state(list),
-    }
-}
-
-fn value_of_state(list: TokenStream) -> Option<TokenStream> {
-    let mut tokens = list.into_iter();
-    let is_state = matches!(tokens.next(), Some(TokenTree::Ident(word)) if word == "state");
-    tokens.next().filter(|_| is_state)?;
-    Some(tokens.take_while(|token| !matches!(token, TokenTree::Punct(comma) if comma.as_char() == ',')).collect())
 }
