@@ -20,7 +20,7 @@ static TABLE: &[Row] = &[
     Row::value("in_progress", values::in_progress, "`reject` or `wait(\"5s\")`")
         .or_words("InProgress", &[word("reject", "Reject")])
         .set()
-        .not_on_consumers("remove it, the queue delivers the message again"),
+        .not_on_consumers("remove it (the queue delivers the message again)"),
     Row::words(
         "isolation",
         "Isolation",
@@ -40,7 +40,7 @@ static TABLE: &[Row] = &[
         &[word("any", "Any"), word("quoted", "Quoted"), word("ulid", "Ulid"), word("uuid", "Uuid")],
     )
     .set()
-    .not_on_webhooks("remove it, the key is in the event and not in a header")
+    .not_on_webhooks("remove it (the key is in the event, not in a header)")
     .not_on_consumers(NO_REQUEST),
     Row::value("lease", values::lease, "a duration in quotes, such as `\"60s\"`")
         .set()
@@ -52,7 +52,7 @@ static TABLE: &[Row] = &[
     Row::value("methods", values::methods, "")
         .or_words("Methods", &[word("[PATCH]", "Patch"), word("[POST]", "Post"), word("[PATCH, POST]", "PostAndPatch")])
         .set()
-        .not_on_webhooks("remove it, every method delivers events")
+        .not_on_webhooks("remove it (every method delivers events)")
         .not_on_consumers(NO_REQUEST),
     Row::words("mismatch", "Mismatch", &[word("400", "BadRequest"), word("422", "Unprocessable")])
         .set()
@@ -63,14 +63,14 @@ static TABLE: &[Row] = &[
         &[word("reconcile", "Reconcile"), word("release", "Release"), word("store", "Store")],
     )
     .set()
-    .not_on_consumers("remove it, an `Err` is rolled back and the message runs again"),
+    .not_on_consumers("remove it (an `Err` is rolled back, and the message runs again)"),
     Row::value("operation", values::operation, "a name in quotes, such as `\"payment\"`"),
     Row::value("payload", values::payload, "a parameter or its fields and methods, such as `message.body`")
         .not_on_requests("compare requests by `fingerprint`")
         .not_on_webhooks("compare events by `fingerprint`"),
     Row::words("replay", "Replay", &[word("status", "Status"), word("whole", "Whole")])
         .set()
-        .not_on_requests("remove it, a retry always gets the whole stored response, or add `webhook`")
+        .not_on_requests("remove it (a retry gets the whole stored response), or add `webhook`")
         .not_on_consumers(NO_REQUEST),
     Row::value("retention", values::retention, "a duration in quotes, such as `\"24h\"`").set(),
     Row::value("scope", values::scope, "a parameter, as in `scope = account` or `scope = (account, endpoint)`"),
