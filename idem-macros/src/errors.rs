@@ -1,10 +1,10 @@
-//! The mistakes found so far, all of them rather than the first, and "did you mean".
-//! A collection that is dropped unread would swallow a mistake, so dropping it unread panics.
+//! Collects every mistake, not only the first, and finds the name that was probably meant. Uses no other module.
+//! A collection that is dropped unread would hide a mistake, so dropping it unread panics.
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 
-/// Every mistake found, in the order found.
+/// Every mistake, in the order found.
 pub(crate) struct Errors {
     found: Option<Vec<syn::Error>>,
 }
@@ -53,6 +53,15 @@ pub(crate) fn listed<S: AsRef<str>>(names: &[S]) -> String {
     names.join(", ")
 }
 
+/// "a, b or c".
+pub(crate) fn alternatives<S: AsRef<str>>(written: &[S]) -> String {
+    let written: Vec<_> = written.iter().map(AsRef::as_ref).collect();
+    match written.as_slice() {
+        [earlier @ .., last] if !earlier.is_empty() => format!("{} or {last}", earlier.join(", ")),
+        _ => written.concat(),
+    }
+}
+
 /// The one of `names` that was probably meant by `typed`.
 pub(crate) fn meant<'n, S: AsRef<str>>(typed: &str, names: &'n [S]) -> Option<&'n str> {
     names
@@ -63,10 +72,12 @@ pub(crate) fn meant<'n, S: AsRef<str>>(typed: &str, names: &'n [S]) -> Option<&'
         .map(|(_, name)| name)
 }
 
-/// What to write in place of `typed`: the near name, and all there are.
-pub(crate) fn instead<S: AsRef<str>>(typed: &str, kind: &str, names: &[S]) -> String {
-    let near = meant(typed, names).map_or_else(String::new, |name| format!(", did you mean `{name}`?"));
-    format!("{near} ({kind}: {})", listed(names))
+/// How a message about the unknown name `typed` ends: with the near name or, if none is near, with all of them.
+pub(crate) fn did_you_mean<S: AsRef<str>>(typed: &str, kind: &str, names: &[S]) -> String {
+    match meant(typed, names) {
+        Some(near) => format!(", did you mean `{near}`?"),
+        None => format!(" ({kind}: {})", listed(names)),
+    }
 }
 
 /// How many letters to insert, drop, replace or swap with their neighbour make `a` into `b`.
@@ -101,6 +112,20 @@ mod tests {
         assert_eq!(meant("retenton", &names), Some("retention"));
         assert_eq!(meant("keys", &names), Some("key"));
         assert_eq!(meant("lease", &names), None);
+    }
+
+    #[test]
+    fn a_near_name_needs_no_list() {
+        let names = ["scope", "retention"];
+        assert_eq!(did_you_mean("scpoe", "options", &names), ", did you mean `scope`?");
+        assert_eq!(did_you_mean("lease", "options", &names), " (options: `retention`, `scope`)");
+    }
+
+    #[test]
+    fn the_last_alternative_follows_an_or() {
+        assert_eq!(alternatives(&["a"]), "a");
+        assert_eq!(alternatives(&["a", "b"]), "a or b");
+        assert_eq!(alternatives(&["a", "b", "c"]), "a, b or c");
     }
 
     #[test]

@@ -1,27 +1,20 @@
 //! The attribute `#[idempotent]`, which `idem-runtime` re-exports: depend on that crate, not on this one.
 //! The entry and the documentation of every option; the work is in the modules.
 
-mod args;
-mod checks;
 mod errors;
 mod expand;
-mod fallback;
-mod forms;
-mod handler;
-mod kind;
+mod item;
 mod options;
-mod parameters;
-mod patterns;
 mod plan;
-mod reading;
-mod types;
-mod values;
-mod variants;
 
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use crate::{errors::Errors, handler::Item, kind::Kind};
+use crate::{
+    errors::Errors,
+    item::{Item, Variant},
+    options::Args,
+};
 
 /// Makes an axum handler run once for each `Idempotency-Key`: its writes and the record of its answer commit in one
 /// transaction, and a retry is answered from the record. Handlers that call other systems are covered
@@ -166,13 +159,13 @@ use crate::{errors::Errors, handler::Item, kind::Kind};
 ///
 /// match send_receipt(&idempotency, "orders", &message).await {
 ///     Ok(Once::Ran(_) | Once::AlreadyDone(_)) => queue.acknowledge(&message).await,
-///     Err(NotDone::InProgress) => {} // elsewhere: it is delivered again
+///     Err(ConsumeError::InProgress) => {} // elsewhere: it is delivered again
 ///     Err(error) => queue.reject(&message, error).await,
 /// }
 /// ```
 ///
 /// The function that stands in its place takes `&Idempotency<Db>` first, then the parameters without the transaction, and
-/// returns `Result<Once<T>, NotDone<E>>`. Beside the transaction it takes any parameters, by value or by shared reference. It
+/// returns `Result<Once<T>, ConsumeError<E>>`. Beside the transaction it takes any parameters, by value or by shared reference. It
 /// returns `Result<T, E>`: `T` is stored, as JSON by serde, so that a duplicate is told what the first delivery came to; an
 /// `Err` rolls everything back, as a panic does, and a redelivery runs. When `Once` is there, effect and id are committed:
 /// acknowledge the message then and not before. `scope` names whose ids these are: a `&str`, or a type of yours that is a
@@ -222,31 +215,31 @@ pub fn idempotent(args: proc_macro::TokenStream, item: proc_macro::TokenStream) 
 
 fn expanded(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::new();
-    let args = args::parse(args, &mut errors);
-    let items: TokenStream = match handler::parse(item, args.kind.unwrap_or(Kind::Requests), &mut errors) {
+    let args = options::parse(args, &mut errors);
+    plan::check_options(&args, &mut errors);
+    let items: TokenStream = match item::parse(item, &mut errors) {
         Item::Other(item) => item,
-        Item::Named { vis, name } => {
-            fallback::named(&TokenStream::new(), args.krate.as_ref(), &vis, &name, &TokenStream::new())
-        }
-        Item::Handler(handler) => {
-            let variants = variants::variants(&handler, &mut errors);
-            let sound = errors.is_empty();
-            variants.iter().map(|variant| of_variant(&args, variant, sound)).collect()
+        Item::Named { vis, name } => expand::named(args.crate_path(), &vis, &name),
+        Item::Function(function) => {
+            plan::check_signature(&args, &function, &mut errors);
+            let variants = item::variants(&function, &mut errors);
+            let is_sound = errors.is_empty();
+            variants.iter().map(|variant| of_variant(&args, variant, is_sound)).collect()
         }
     };
     let errors = errors.read();
     quote!(#(#errors)* #items)
 }
 
-fn of_variant(args: &args::Args, variant: &variants::Variant, sound: bool) -> TokenStream {
-    let (when, handler) = (&variant.when, &variant.handler);
+fn of_variant(args: &Args, variant: &Variant, is_sound: bool) -> TokenStream {
+    let (when, function) = (&variant.when, &variant.function);
     let mut errors = Errors::new();
-    let plan = plan::plan(args, handler, &mut errors);
+    let plan = plan::plan(args, function, &mut errors);
     let errors = errors.read();
     match plan {
-        Some(plan) if sound && errors.is_empty() => expand::expand(when, &plan),
+        Some(plan) if is_sound && errors.is_empty() => expand::expand(when, &plan),
         _ => {
-            let stub = fallback::stub(when, args, handler);
+            let stub = expand::stub(when, args, function);
             quote!(#(#when #errors)* #stub)
         }
     }

@@ -13,21 +13,21 @@ pub use crate::{
     http::{
         call::{Call, Via, scope_of},
         handler_param::{HoldsIdempotency, IdempotencyOn, OnAttempt, OnDatabase, holds, never},
-        outcome::{ByError, ByNothing, Outcome, Probe, outcome},
+        outcome::{CauseViaError, CauseFallback, Outcome, Probe, outcome},
         run::{Attempts, RunningAttempt},
         tasks::{Finishing, Tasks},
     },
     messages::{
         ConsumeError, Once,
         claim::{Message, Unclaimed, message},
-        expansion::{Came, ElseNoResult, Payload, Returned, payload_of},
+        expansion::{ResultProbe, ResultFallback, Payload, Returned, payload_of},
         value::{Form, form},
     },
     model::{
-        handler_options::{HandlerOptions as Handler, ScopeRule},
+        handler_options::{HandlerOptions, ScopeRule},
         message_id::{EventId, event_id},
         options::{
-            FingerprintRule as Fingerprint, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch,
+            FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch,
             OnServerError, Replay, SetCookie,
         },
     },

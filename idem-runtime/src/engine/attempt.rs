@@ -1,5 +1,5 @@
-//! What a handler with external effects is lent: an attempt, with a key for each of its steps elsewhere and the transaction
-//! that completes it. The same is lent to a reconciler, which completes an attempt that is dead.
+//! What a handler with external effects is param: an attempt, with a key for each of its steps elsewhere and the transaction
+//! that completes it. The same is param to a reconciler, which completes an attempt that is dead.
 
 use std::{borrow::Cow, fmt};
 

@@ -16,17 +16,17 @@ use crate::{
 
 /// Looks for a database error behind what a body returned: `(&&Probe(&result)).cause()`.
 ///
-/// Method look-up takes the first that fits: `ByError` if the body returned a `Result` whose error is an `Error`,
-/// `ByNothing` for everything else. The return types of handlers need no bound for it.
+/// Method look-up takes the first that fits: `CauseViaError` if the body returned a `Result` whose error is an `Error`,
+/// `CauseFallback` for everything else. The return types of handlers need no bound for it.
 pub struct Probe<'r, R>(pub &'r Result<R, Panicked>);
 
 /// See [`Probe`].
-pub trait ByError {
+pub trait CauseViaError {
     /// Follows the error's sources.
     fn cause(&self) -> Cause;
 }
 
-impl<T, E: StdError + 'static> ByError for &Probe<'_, Result<T, E>> {
+impl<T, E: StdError + 'static> CauseViaError for &Probe<'_, Result<T, E>> {
     fn cause(&self) -> Cause {
         let Ok(Err(error)) = self.0 else { return Cause::Unknown };
         let mut sources = std::iter::successors(Some(error as &(dyn StdError + 'static)), |&error| error.source());
@@ -40,12 +40,12 @@ impl<T, E: StdError + 'static> ByError for &Probe<'_, Result<T, E>> {
 }
 
 /// See [`Probe`].
-pub trait ByNothing {
+pub trait CauseFallback {
     /// Says no.
     fn cause(&self) -> Cause;
 }
 
-impl<R> ByNothing for Probe<'_, R> {
+impl<R> CauseFallback for Probe<'_, R> {
     fn cause(&self) -> Cause {
         Cause::Unknown
     }

@@ -154,7 +154,7 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
 
 impl<E: Effects> RunningAttempt<E> {
     /// The handler's `&mut` parameter. A transaction becomes a connection by deref coercion, if one is taken.
-    pub fn lent(&mut self) -> &mut E::Param {
+    pub fn param(&mut self) -> &mut E::Param {
         E::param(&mut self.held)
     }
 

@@ -104,7 +104,7 @@ impl Unclaimed {
     ///
     /// # Errors
     /// [`ConsumeError`], unless the effect ran before.
-    pub fn said<T, E>(self, form: Form<T>) -> Result<Once<T>, ConsumeError<E>> {
+    pub fn into_result<T, E>(self, form: Form<T>) -> Result<Once<T>, ConsumeError<E>> {
         let (kind, result) = match self.why {
             Why::Done(record) => match record.value() {
                 Some(json) => {
@@ -128,7 +128,7 @@ fn store<T, E>(code: Code, source: Option<sqlx::Error>) -> (ResponseKind, Result
 
 impl<Db: Backend> Message<Db> {
     /// The open transaction.
-    pub fn lent(&mut self) -> &mut Transaction<'static, Db> {
+    pub fn param(&mut self) -> &mut Transaction<'static, Db> {
         &mut self.claim.transaction
     }
 

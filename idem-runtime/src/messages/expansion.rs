@@ -35,13 +35,13 @@ impl<T, E> Returned for Result<T, E> {
     type Error = E;
 }
 
-/// What a consumer's function came to, as a `Result`: `Came(result).result()`.
+/// What a consumer's function came to, as a `Result`: `ResultProbe(result).result()`.
 ///
 /// Method look-up takes the inherent method for a `Result`. Everything else is an error already, by [`Returned`] in the
-/// signature; [`ElseNoResult`] keeps it from being a second one.
-pub struct Came<R>(pub Result<R, Panicked>);
+/// signature; [`ResultFallback`] keeps it from being a second one.
+pub struct ResultProbe<R>(pub Result<R, Panicked>);
 
-impl<T, E> Came<Result<T, E>> {
+impl<T, E> ResultProbe<Result<T, E>> {
     /// As it is.
     ///
     /// # Errors
@@ -51,8 +51,8 @@ impl<T, E> Came<Result<T, E>> {
     }
 }
 
-/// See [`Came`].
-pub trait ElseNoResult {
+/// See [`ResultProbe`].
+pub trait ResultFallback {
     /// Never called.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ pub trait ElseNoResult {
     fn result<T, E>(self) -> Result<Result<T, E>, Panicked>;
 }
 
-impl<R> ElseNoResult for Came<R> {
+impl<R> ResultFallback for ResultProbe<R> {
     fn result<T, E>(self) -> Result<Result<T, E>, Panicked> {
         Err(Panicked)
     }

@@ -115,9 +115,9 @@ impl<Db: Backend> Consumer<'_, Db> {
     ) -> Result<Once<T>, ConsumeError<E>> {
         let mut message = match self.claim(source.scope_id(), &id).await {
             Ok(message) => message,
-            Err(unclaimed) => return unclaimed.said(form()),
+            Err(unclaimed) => return unclaimed.into_result(form()),
         };
-        let result = caught(async { effect(message.lent()).await }).await;
+        let result = caught(async { effect(message.param()).await }).await;
         message.settle(form(), result).await
     }
 }

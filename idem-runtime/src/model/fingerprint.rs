@@ -68,7 +68,7 @@ impl Subject<'_> {
         match rule {
             FingerprintRule::Bytes => self.digest(Rule::Bytes, [self.query(), self.body]),
             FingerprintRule::Json => self.json(),
-            FingerprintRule::Declared(function) => self.by_function(function),
+            FingerprintRule::Custom(function) => self.by_function(function),
         }
     }
 
@@ -81,7 +81,7 @@ impl Subject<'_> {
             (Some(made_by), _) if made_by == own.rule => own,
             (Some(Rule::Bytes), _) => self.fingerprint(FingerprintRule::Bytes),
             (Some(Rule::Json), _) => self.json(),
-            (Some(Rule::Function), FingerprintRule::Declared(function)) => self.by_function(function),
+            (Some(Rule::Function), FingerprintRule::Custom(function)) => self.by_function(function),
             // Made when nothing but the id counted.
             (Some(Rule::Message), _) => Fingerprint::of_nothing(),
             (Some(Rule::Function) | None, _) => return Comparison::Unknown,
@@ -179,7 +179,7 @@ mod tests {
                 "0277a5b3a8654674352dfd0462c8d6c806e29a993540a814a85d5052c3765149e0",
             ),
             (
-                of(object, FingerprintRule::Declared(order)),
+                of(object, FingerprintRule::Custom(order)),
                 "03f8be4a71faa14395682ca81797a172ae01ba55953bc4e369c5863798db28eb24",
             ),
             (Fingerprint::of_message(b"payload"), "04231166dcdad55f6ea95e8cc2919482cb2add7456e0476ea88ec86ccc08d7fc00"),

@@ -43,7 +43,7 @@ impl Choices {
         match four(bit::FINGERPRINT) {
             1 => policy.fingerprint = FingerprintRule::Bytes,
             2 => policy.fingerprint = FingerprintRule::Json,
-            3 => policy.fingerprint = FingerprintRule::Declared(super::declared::declared),
+            3 => policy.fingerprint = FingerprintRule::Custom(super::declared::declared),
             _ => {}
         }
         match four(bit::METHODS) {
@@ -122,8 +122,8 @@ mod tests {
         }
         assert!(matches!(of(|pay| pay.fingerprint(FingerprintRule::Bytes)).policy.fingerprint, FingerprintRule::Bytes));
         assert!(matches!(of(|pay| pay.fingerprint(FingerprintRule::Json)).policy.fingerprint, FingerprintRule::Json));
-        let function = of(|pay| pay.fingerprint(FingerprintRule::Declared(super::super::declared::declared)));
-        assert!(matches!(function.policy.fingerprint, FingerprintRule::Declared(_)));
+        let function = of(|pay| pay.fingerprint(FingerprintRule::Custom(super::super::declared::declared)));
+        assert!(matches!(function.policy.fingerprint, FingerprintRule::Custom(_)));
         assert_eq!(of(|pay| pay.retention(Retention::MAX.seconds)).policy.retention, Retention::MAX);
         assert!(of(|pay| pay).by_endpoint);
         assert!(read(HandlerOptions::of_events("event")).of_events);

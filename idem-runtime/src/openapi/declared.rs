@@ -61,7 +61,7 @@ impl HandlerOptions {
             None => 0,
             Some(FingerprintRule::Bytes) => 1,
             Some(FingerprintRule::Json) => 2,
-            Some(FingerprintRule::Declared(_)) => 3,
+            Some(FingerprintRule::Custom(_)) => 3,
         };
         let methods = match self.methods {
             None => 0,

@@ -114,7 +114,7 @@ fn same(fingerprint: FingerprintRule) -> &'static str {
         FingerprintRule::Json => {
             "its method, path, query and body, where white space and the order of members of a JSON body do not count"
         }
-        FingerprintRule::Declared(_) => "its method, path, and what of its content this operation goes by",
+        FingerprintRule::Custom(_) => "its method, path, and what of its content this operation goes by",
     }
 }
 

@@ -198,7 +198,7 @@ impl Backend for Postgres {
     }
 
     async fn discard(mut transaction: Transaction<'static, Self>) {
-        // The answer is the session's end, which is an error; either way the connection is lent to nobody again.
+        // The answer is the session's end, which is an error; either way the connection is param to nobody again.
         let _ended = transaction.execute(TERMINATE).await;
     }
 

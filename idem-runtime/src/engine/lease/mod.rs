@@ -112,7 +112,7 @@ async fn send<Db: Backend>(
     tokio::spawn(async move {
         let looked = Db::lease(&mut connection, &lease).await;
         if matches!(looked, Ok(ClaimOutcome::ReadOnly)) {
-            // Not lent again: the next connection may be to a server that accepts writes.
+            // Not param again: the next connection may be to a server that accepts writes.
             let _closed = connection.close().await;
             let _unheard = answer.send(looked);
             return;

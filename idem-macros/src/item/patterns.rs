@@ -1,5 +1,5 @@
-//! A parameter's pattern: the names it binds, and the way to one of them through a reference.
-//! `mut`, `ref` and the other bindings are left out, as a pattern matched by reference may not have them.
+//! A parameter's pattern: the names it binds, and the pattern that reaches one of them through a reference.
+//! `mut`, `ref` and the other bindings are left out: a pattern that is matched by reference may not have them.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -30,7 +30,7 @@ pub(crate) fn binds(pattern: &Pat, name: &Ident) -> bool {
     names(pattern).iter().any(|bound| bound.unraw() == name.unraw())
 }
 
-/// `pattern` reduced to the binding of `name`, there called `to`; `None` where it does not bind it.
+/// `pattern` reduced to the binding of `name`, renamed to `to`. `None`: `pattern` does not bind it.
 pub(crate) fn only(pattern: &Pat, name: &Ident, to: &Ident) -> Option<TokenStream> {
     Some(match pattern {
         Pat::Ident(binding) if binding.ident.unraw() == name.unraw() => quote!(#to),
@@ -51,7 +51,7 @@ pub(crate) fn only(pattern: &Pat, name: &Ident, to: &Ident) -> Option<TokenStrea
             let path = &parts.path;
             let fields = parts.fields.iter().map(|field| field_of(field, name, to));
             let rest = parts.rest.iter().map(|rest| &rest.dot2_token);
-            only_if_bound(pattern, name)?;
+            binds(pattern, name).then_some(())?;
             quote!(#path { #(#fields,)* #(#rest)* })
         }
         Pat::Or(cases) => {
@@ -65,10 +65,6 @@ pub(crate) fn only(pattern: &Pat, name: &Ident, to: &Ident) -> Option<TokenStrea
     })
 }
 
-fn only_if_bound(pattern: &Pat, name: &Ident) -> Option<()> {
-    binds(pattern, name).then_some(())
-}
-
 /// The elements, each reduced to the name, to `..`, or to `_`.
 fn only_of<P>(elements: &Punctuated<Pat, P>, name: &Ident, to: &Ident) -> Option<TokenStream> {
     let reduced: Vec<_> = elements.iter().map(|element| only(element, name, to)).collect();
@@ -76,7 +72,7 @@ fn only_of<P>(elements: &Punctuated<Pat, P>, name: &Ident, to: &Ident) -> Option
     let elements = elements.iter().zip(reduced).map(|(element, reduced)| match (element, reduced) {
         (_, Some(reduced)) => reduced,
         (Pat::Rest(rest), None) => quote!(#rest),
-        // `rest @ ..` binds a slice's rest: without its name it is the rest all the same.
+        // `rest @ ..` without its name is still a slice's rest.
         (Pat::Ident(binding), None) if matches!(binding.subpat.as_ref().map(|sub| &*sub.1), Some(Pat::Rest(_))) => {
             quote!(..)
         }

@@ -1,32 +1,36 @@
-//! `cfg` on parameters: one variant of the handler for each answer the predicates can have.
-//! rustc keeps the one whose `cfg` holds; the others are never looked at.
+//! `cfg` on parameters: one variant of the function for each combination of the predicates.
+//! rustc keeps the variant whose `cfg` holds and never looks at the others.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Attribute, FnArg, Meta};
 
-use crate::{errors::Errors, handler::Handler};
+use super::function::Function;
+use crate::errors::Errors;
 
-/// More predicates than this would make more than 64 variants.
-const MOST_PREDICATES: usize = 6;
+/// More predicates would make more than 64 variants.
+const MAX_PREDICATES: usize = 6;
 
-/// The handler as it is where the attributes in `when` hold.
+/// The function where the attributes in `when` hold.
 pub(crate) struct Variant {
     pub(crate) when: TokenStream,
-    pub(crate) handler: Handler,
+    pub(crate) function: Function,
 }
 
-/// Every variant of `handler`; of a handler without `cfg` on a parameter, itself.
-pub(crate) fn variants(handler: &Handler, errors: &mut Errors) -> Vec<Variant> {
+/// Every variant of `function`. Without `cfg` on a parameter that is the function itself.
+pub(crate) fn variants(function: &Function, errors: &mut Errors) -> Vec<Variant> {
     let mut predicates: Vec<TokenStream> = Vec::new();
-    for predicate in handler.sig.inputs.iter().filter_map(predicate) {
+    for predicate in function.sig.inputs.iter().filter_map(predicate) {
         if !predicates.iter().any(|known| same(known, &predicate)) {
             predicates.push(predicate);
         }
     }
-    if predicates.len() > MOST_PREDICATES {
-        errors.on(&handler.sig.inputs, "too many different `cfg`s on parameters: at most 6");
-        return vec![Variant { when: TokenStream::new(), handler: handler.clone() }];
+    if predicates.len() > MAX_PREDICATES {
+        errors.on(&function.sig.inputs, format!(
+                "expected at most {MAX_PREDICATES} different `cfg`s on parameters, found {}: join some in one `cfg(all(…))`",
+                predicates.len()
+            ));
+        return vec![Variant { when: TokenStream::new(), function: function.clone() }];
     }
     (0..1_usize << predicates.len())
         .map(|answers| {
@@ -39,22 +43,22 @@ pub(crate) fn variants(handler: &Handler, errors: &mut Errors) -> Vec<Variant> {
                     predicates.iter().enumerate().any(|(index, known)| holds(index) && same(known, &own))
                 })
             };
-            Variant { when: when.collect(), handler: with(handler, stands) }
+            Variant { when: when.collect(), function: with(function, stands) }
         })
         .collect()
 }
 
-/// `handler` with the parameters that stand, their `cfg`s gone.
-fn with(handler: &Handler, stands: impl Fn(&FnArg) -> bool) -> Handler {
-    let mut handler = handler.clone();
-    handler.sig.inputs = handler.sig.inputs.into_iter().filter(stands).collect();
-    for argument in &mut handler.sig.inputs {
+/// `function` with the parameters that stand, without their `cfg`s.
+fn with(function: &Function, stands: impl Fn(&FnArg) -> bool) -> Function {
+    let mut function = function.clone();
+    function.sig.inputs = function.sig.inputs.into_iter().filter(stands).collect();
+    for argument in &mut function.sig.inputs {
         attributes_mut(argument).retain(|attribute| !attribute.path().is_ident("cfg"));
     }
-    handler
+    function
 }
 
-/// What all `cfg`s of a parameter demand, or `None` where it has none.
+/// All `cfg`s of a parameter as one predicate.
 fn predicate(argument: &FnArg) -> Option<TokenStream> {
     let attributes = match argument {
         FnArg::Receiver(receiver) => &receiver.attrs,

@@ -1,24 +1,24 @@
 //! What a type is, as far as its tokens tell: a transaction, an attempt, a pool, a body extractor.
-//! Names only: an alias hides from this, and is left to rustc.
+//! Names only. rustc reports what an alias hides from this.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{GenericArgument, Ident, PathArguments, PathSegment, Type, spanned::Spanned as _};
 
-/// Extractors that read the request's body, so that nothing can be extracted after them.
+/// Extractors that consume the request body.
 const BODIES: &[&str] = &["Body", "Bytes", "Form", "Json", "Multipart", "RawForm", "Request", "String"];
 
 const CONNECTIONS: &[&str] =
     &["AnyConnection", "MySqlConnection", "PgConnection", "PoolConnection", "SqliteConnection", "Transaction"];
 
-/// Connections that cannot be lent: of databases that are not served, or not in a transaction.
+/// Connections that idem cannot open a transaction on: unsupported databases, or no transaction.
 const UNSUPPORTED: &[&str] = &["AnyConnection", "MySqlConnection", "PoolConnection"];
 
 const POOLS: &[&str] = &["AnyPool", "MySqlPool", "PgPool", "Pool", "SqlitePool"];
 
-const UNSERVED: &[&str] = &["Any", "MySql"];
+const UNSUPPORTED_DATABASES: &[&str] = &["Any", "MySql"];
 
-/// Types of the language that no request gives.
+/// Built-in types that are no extractors.
 const PLAIN: &[&str] = &[
     "bool", "char", "f32", "f64", "i128", "i16", "i32", "i64", "i8", "isize", "str", "u128", "u16", "u32", "u64", "u8",
     "usize",
@@ -28,12 +28,12 @@ pub(crate) fn is_connection(ty: &Type) -> bool {
     last(ty).is_some_and(|segment| CONNECTIONS.iter().any(|name| segment.ident == name))
 }
 
-/// Whether the name is that of the runtime's `Attempt`, with its database or without.
+/// Whether the type is called as the runtime's `Attempt`, with a database or without.
 pub(crate) fn is_attempt(ty: &Type) -> bool {
     last(ty).is_some_and(|segment| segment.ident == "Attempt")
 }
 
-/// The database of a connection, a pool or an attempt, as far as it can be one that is served.
+/// The database of a connection, a pool or an attempt. `None`: unknown or unsupported.
 pub(crate) fn database(ty: &Type) -> Option<String> {
     let segment = last(ty)?;
     match segment.ident.to_string().as_str() {
@@ -41,7 +41,7 @@ pub(crate) fn database(ty: &Type) -> Option<String> {
         "SqliteConnection" | "SqlitePool" => Some("Sqlite".to_owned()),
         "Attempt" | "Pool" | "PoolConnection" | "Transaction" => {
             let name = &last(only_argument(segment)?)?.ident;
-            UNSERVED.iter().all(|unserved| name != unserved).then(|| name.to_string())
+            UNSUPPORTED_DATABASES.iter().all(|unsupported| name != unsupported).then(|| name.to_string())
         }
         _ => None,
     }
@@ -59,13 +59,13 @@ pub(crate) fn is_plain(ty: &Type) -> bool {
     matches!(ty, Type::Path(path) if PLAIN.iter().any(|name| path.path.is_ident(name)))
 }
 
-/// What is behind a `&mut`, where it is known not to be a transaction of ours.
+/// The name of a connection or a pool that is known not to be a transaction that idem can open.
 pub(crate) fn unsupported(ty: &Type) -> Option<&Ident> {
     let name = &last(ty)?.ident;
     UNSUPPORTED.iter().chain(POOLS).any(|known| name == known).then_some(name)
 }
 
-/// The body extractor that `ty` is, also inside an `Option` or a `Result`.
+/// The name of a body extractor, also inside an `Option` or a `Result`.
 pub(crate) fn body_extractor(ty: &Type) -> Option<&Ident> {
     let segment = last(ty)?;
     if segment.ident == "Option" || segment.ident == "Result" {
@@ -74,18 +74,18 @@ pub(crate) fn body_extractor(ty: &Type) -> Option<&Ident> {
     BODIES.iter().any(|name| segment.ident == name).then_some(&segment.ident)
 }
 
-/// The word by which the type is an answer of a handler's, wherever in `ty` it stands.
-pub(crate) fn answer(ty: &Type) -> Option<Ident> {
-    const ANSWERS: &[&str] = &["Html", "IntoResponse", "Redirect", "Response", "StatusCode"];
-    find(ty.to_token_stream(), &|ident| ANSWERS.iter().any(|name| ident == name))
+/// The name in `ty` that makes it an HTTP response.
+pub(crate) fn response(ty: &Type) -> Option<Ident> {
+    const RESPONSES: &[&str] = &["Html", "IntoResponse", "Redirect", "Response", "StatusCode"];
+    find(ty.to_token_stream(), &|ident| RESPONSES.iter().any(|name| ident == name))
 }
 
-/// Whether the type is called `Result`, and can be named again.
+/// Whether the type is called `Result` and can be written again.
 pub(crate) fn is_result(ty: &Type) -> bool {
     impl_trait(ty).is_none() && last(ty).is_some_and(|segment| segment.ident == "Result")
 }
 
-/// The name of an extractor that is axum's for sure.
+/// The name of an extractor that only axum has.
 pub(crate) fn of_axum(ty: &Type) -> Option<&Ident> {
     last(ty).map(|segment| &segment.ident).filter(|name| *name == "State" || *name == "Extension")
 }
@@ -100,8 +100,8 @@ pub(crate) fn impl_trait(ty: &Type) -> Option<Ident> {
     find(ty.to_token_stream(), &|ident| ident == "impl")
 }
 
-/// Whether `ty` borrows from nothing, as far as its tokens tell: then it can be named where no parameter lends it a lifetime.
-pub(crate) fn outlives(ty: &Type) -> bool {
+/// Whether `ty` has no lifetime but `'static`: then it can be written where there are no parameters.
+pub(crate) fn is_owned(ty: &Type) -> bool {
     fn owned(tokens: TokenStream) -> bool {
         let mut tokens = tokens.into_iter().peekable();
         while let Some(token) = tokens.next() {
@@ -133,19 +133,30 @@ fn find(tokens: TokenStream, wanted: &dyn Fn(&Ident) -> bool) -> Option<Ident> {
     })
 }
 
-/// The state's type, of a `State<…>`.
+/// `App` of `State<App>`.
 pub(crate) fn state(ty: &Type) -> Option<&Type> {
     last(ty).filter(|segment| segment.ident == "State").and_then(only_argument)
 }
 
-/// The one type between a type's angle brackets.
+/// The only type between the angle brackets.
 pub(crate) fn argument(ty: &Type) -> Option<&Type> {
     last(ty).and_then(only_argument)
 }
 
-/// Where a message about `ty` has its caret: the name in it.
+/// Where an error about `ty` has its caret: its name.
 pub(crate) fn caret(ty: &Type) -> Span {
     last(ty).map_or_else(|| ty.span(), |segment| segment.ident.span())
+}
+
+/// `ty` as people write it.
+pub(crate) fn written(ty: &Type) -> String {
+    ty.to_token_stream()
+        .to_string()
+        .replace(" :: ", "::")
+        .replace(" < ", "<")
+        .replace(" >", ">")
+        .replace("& ", "&")
+        .replace("'static", "'_")
 }
 
 fn last(ty: &Type) -> Option<&PathSegment> {

@@ -1,12 +1,12 @@
-//! What is written in a string literal, a length of time or a size, as a number.
-//! No tokens here: the caller knows where the literal stands.
+//! Durations and sizes, as written in a string literal, to a number.
+//! No tokens: the caller knows where the literal stands.
 
 /// Why a value was refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It does not follow the grammar, number then unit, once or more.
+    /// It does not follow the grammar: integer then unit, once or more.
     Unreadable,
-    /// The number is larger than any that could be meant.
+    /// The number does not fit into 64 bits.
     Huge,
 }
 
@@ -20,7 +20,7 @@ pub(crate) const SHORT: &[(&str, u64)] = &[("h", 3_600_000), ("m", 60_000), ("ms
 pub(crate) const BYTES: &[(&str, u64)] =
     &[("B", 1), ("KB", 1_000), ("KiB", 1 << 10), ("MB", 1_000_000), ("MiB", 1 << 20)];
 
-/// The sum of `text`'s parts, such as `1d12h`, each a whole number with one of `units`.
+/// The sum of `text`'s parts, such as `1d12h`, each an integer with one of `units`.
 pub(crate) fn total(text: &str, units: &[(&str, u64)]) -> Result<u64, Fault> {
     let mut rest = text;
     let mut sum: u64 = 0;
@@ -40,7 +40,7 @@ pub(crate) fn total(text: &str, units: &[(&str, u64)]) -> Result<u64, Fault> {
     }
 }
 
-/// `text` split where `part` first says no.
+/// Splits `text` before the first character that is no `part`.
 fn leading(text: &str, part: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|c| !part(c)).unwrap_or(text.len()))
 }

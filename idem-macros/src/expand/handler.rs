@@ -1,0 +1,134 @@
+//! The axum handler: its one parameter is the whole call, its body claims the key, runs the user's function and settles.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote_spanned;
+use syn::spanned::Spanned as _;
+
+use super::{
+    arguments, at_tx_type, extractors,
+    openapi::{self, handler_type},
+    options::{FunctionPath, handler_options},
+    read,
+};
+use crate::plan::{Access, Plan, Returns};
+
+/// Signature, body, and what stands beside.
+pub(super) type Parts = (TokenStream, TokenStream, TokenStream);
+
+/// A handler whose key is in a header.
+pub(super) fn of_requests(private: &TokenStream, plan: &Plan<'_>, when: &TokenStream) -> Parts {
+    let options = handler_options(private, plan, FunctionPath::AsWritten);
+    let begin = quote_spanned!(Span::mixed_site()=> call.begin(const { &#options }, scope));
+    handler(private, plan, &begin, when)
+}
+
+/// A handler whose key is in the event that it receives.
+pub(super) fn of_events(private: &TokenStream, plan: &Plan<'_>, id: &Access, when: &TokenStream) -> Parts {
+    let options = handler_options(private, plan, FunctionPath::AsWritten);
+    let id = read(private, "event_id", id, &call_arguments());
+    let begin = quote_spanned! {Span::mixed_site()=> {
+        let id = #id;
+        call.begin_event(const { &#options }, scope, id)
+    } };
+    handler(private, plan, &begin, when)
+}
+
+fn handler(private: &TokenStream, plan: &Plan<'_>, begin: &TokenStream, when: &TokenStream) -> Parts {
+    let (parameter, debug_copy) = (parameter(private, plan), debug_copy(private, plan));
+    let signature = &plan.function.sig;
+    // With the user's own first and last token it is the user's item: if no route uses it, rustc says so.
+    let (asynchronous, function, name) = (signature.asyncness, signature.fn_token, &signature.ident);
+    let signature = quote_spanned! {Span::mixed_site()=>
+        #asynchronous #function #name(#parameter) -> #private::Response
+    };
+    let scope = read(private, "scope_of", &plan.scope, &call_arguments());
+    let attempts = attempts(private, plan);
+    let run = quote_spanned! {Span::mixed_site()=>
+        #debug_copy
+        let scope = #scope;
+        let (tasks, mut attempts) = #begin;
+        #attempts
+    };
+    (signature, run, openapi::utoipa_path(private, when, plan))
+}
+
+fn call_arguments() -> TokenStream {
+    quote_spanned!(Span::mixed_site()=> call.arguments())
+}
+
+/// The one parameter of the handler that axum gets.
+fn parameter(private: &TokenStream, plan: &Plan<'_>) -> TokenStream {
+    let handler_type = handler_type(private, plan);
+    let (caret, private) = at_tx_type(plan);
+    let (effects, types) = (effects(plan), extractors(plan).map(|(ty, _)| ty));
+    quote_spanned!(caret=> call: #private::Call<#effects, (#(#types,)*), #handler_type>)
+}
+
+/// The effects that the type behind `&mut` stands for, and with them the database.
+fn effects(plan: &Plan<'_>) -> TokenStream {
+    let (caret, private) = at_tx_type(plan);
+    let (tx_type, effects_trait) = (plan.tx_type, Ident::new(plan.effects_trait, caret));
+    quote_spanned!(caret=> <#tx_type as #private::#effects_trait>::Effects)
+}
+
+/// The same extractors without the transaction, for `debug_handler` to check, and the state that they come from.
+fn debug_copy(private: &TokenStream, plan: &Plan<'_>) -> TokenStream {
+    let Some(debug_copy) = &plan.debug_copy else {
+        return TokenStream::new();
+    };
+    let (attributes, name, effects) = (debug_copy.attributes, &plan.function.sig.ident, effects(plan));
+    let types = extractors(plan).map(|(ty, _)| ty);
+    let state = debug_copy.state.iter();
+    quote_spanned! {Span::mixed_site()=>
+        const _: () = {
+            #(#attributes)*
+            async fn #name(#(_: #types),*) -> #private::Response {
+                #private::never().await
+            }
+            let _ = #name;
+            #(let _ = #private::holds::<#state, #effects>;)*
+        };
+    }
+}
+
+/// Claim, run, settle. The loop runs again only if the database demands that.
+fn attempts(private: &TokenStream, plan: &Plan<'_>) -> TokenStream {
+    let name = &plan.function.sig.ident;
+    let names: Vec<_> = extractors(plan).map(|(_, name)| name).collect();
+    let arguments = arguments(plan, &quote_spanned!(Span::mixed_site()=> claim.param()));
+    let outcome = outcome(private, plan);
+    let attempts = quote_spanned! {Span::mixed_site()=>
+        loop {
+            let (mut claim, (#(#names,)*)) = match attempts.claim().await {
+                Ok(claimed) => claimed,
+                Err(response) => return response,
+            };
+            let result = #private::caught(#name(#(#arguments),*)).await;
+            let cause = {
+                use #private::{CauseViaError as _, CauseFallback as _};
+                (&&#private::Probe(&result)).cause()
+            };
+            let outcome = #outcome;
+            if let Some(response) = claim.settle(outcome).await {
+                return response;
+            }
+        }
+    };
+    // A body that is not `Send` is reported at the handler's name.
+    let caret = Span::mixed_site().located_at(name.span());
+    quote_spanned!(caret=> return tasks.run(async move { #attempts }).await;)
+}
+
+/// The conversion of the result, with its bound at the user's return type.
+fn outcome(private: &TokenStream, plan: &Plan<'_>) -> TokenStream {
+    match plan.returns {
+        Returns::Unit => quote_spanned!(Span::mixed_site()=> #private::outcome(result, cause)),
+        Returns::Owned(ty) | Returns::Borrowing(ty) => {
+            quote_spanned!(Span::mixed_site()=> #private::outcome::<#ty>(result, cause))
+        }
+        Returns::Opaque(ty) => {
+            let result = Ident::new("result", Span::mixed_site().located_at(ty.span()));
+            quote_spanned!(Span::mixed_site()=> #private::outcome(#result, cause))
+        }
+    }
+}

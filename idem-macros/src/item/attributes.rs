@@ -1,0 +1,108 @@
+//! The function's other attributes, sorted by where they belong in the expansion.
+//! And what `debug_handler` says in its own list.
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::{ToTokens as _, quote};
+use syn::{Attribute, Meta, Path, Token, punctuated::Punctuated};
+
+use crate::errors::Errors;
+
+#[derive(Clone, Default)]
+pub(crate) struct Attributes {
+    /// They describe the item as others see it: documentation, `cfg`, lints, `utoipa::path`.
+    pub(crate) outer: Vec<Attribute>,
+    /// They rewrite the function or name its parameters, such as `instrument`.
+    pub(crate) inner: Vec<Attribute>,
+    /// axum's `debug_handler`, which needs the signature of an axum handler.
+    pub(crate) debug: Vec<Attribute>,
+}
+
+enum Place {
+    Outer,
+    Inner,
+    Debug,
+    Ours,
+}
+
+impl Attributes {
+    pub(super) fn sort(attributes: Vec<Attribute>, errors: &mut Errors) -> Self {
+        let mut sorted = Self::default();
+        for attribute in attributes.into_iter().flat_map(singly) {
+            match place(&attribute) {
+                Place::Outer => sorted.outer.push(attribute),
+                Place::Inner => sorted.inner.push(attribute),
+                Place::Debug => sorted.debug.push(attribute),
+                Place::Ours => errors.on(&attribute, "`#[idempotent]` is given twice: remove one"),
+            }
+        }
+        sorted
+    }
+}
+
+/// `#[cfg_attr(p, a, b)]` as `#[cfg_attr(p, a)] #[cfg_attr(p, b)]`: `a` and `b` may belong in different places.
+fn singly(attribute: Attribute) -> Vec<Attribute> {
+    match conditional(&attribute) {
+        Some((predicate, metas)) if metas.len() > 1 => metas
+            .into_iter()
+            .map(|meta| {
+                let mut one = attribute.clone();
+                if let Meta::List(list) = &mut one.meta {
+                    list.tokens = quote!(#predicate, #meta);
+                }
+                one
+            })
+            .collect(),
+        _ => vec![attribute],
+    }
+}
+
+/// The predicate and the attributes of a `cfg_attr`.
+fn conditional(attribute: &Attribute) -> Option<(Meta, Vec<Meta>)> {
+    if !attribute.path().is_ident("cfg_attr") {
+        return None;
+    }
+    let all = attribute.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated).ok()?;
+    let mut all = all.into_iter();
+    Some((all.next()?, all.collect()))
+}
+
+fn place(attribute: &Attribute) -> Place {
+    match conditional(attribute) {
+        Some((_, metas)) => metas.first().map_or(Place::Outer, |meta| place_of(meta.path())),
+        None => place_of(attribute.path()),
+    }
+}
+
+fn place_of(path: &Path) -> Place {
+    let last = path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
+    match last.as_str() {
+        "doc" | "cfg" | "allow" | "expect" | "warn" | "deny" | "forbid" | "deprecated" | "must_use" | "path" => {
+            Place::Outer
+        }
+        "debug_handler" => Place::Debug,
+        "idempotent" => Place::Ours,
+        _ => Place::Inner,
+    }
+}
+
+/// `App` of `debug_handler(state = App)`, also inside a `cfg_attr`.
+pub(crate) fn state_of(debug_handler: &Attribute) -> Option<TokenStream> {
+    let tokens = debug_handler.meta.to_token_stream().into_iter();
+    let lists = tokens.filter_map(|token| match token {
+        TokenTree::Group(list) => Some(list.stream()),
+        _ => None,
+    });
+    let list = lists.last()?;
+    match list.clone().into_iter().last() {
+        // `cfg_attr(p, debug_handler(…))`
+        Some(TokenTree::Group(inside)) if debug_handler.path().is_ident("cfg_attr") => value_of_state(inside.stream()),
+        _ => value_of_state(list),
+    }
+}
+
+fn value_of_state(list: TokenStream) -> Option<TokenStream> {
+    let mut tokens = list.into_iter();
+    let is_state = matches!(tokens.next(), Some(TokenTree::Ident(word)) if word == "state");
+    tokens.next().filter(|_| is_state)?;
+    Some(tokens.take_while(|token| !matches!(token, TokenTree::Punct(comma) if comma.as_char() == ',')).collect())
+}

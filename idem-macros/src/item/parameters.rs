@@ -1,0 +1,40 @@
+//! The function's parameters told apart: those by `&mut`, and the others.
+//! Which of them is the transaction or the attempt depends on the options and is decided in `plan`.
+
+use syn::{PatType, Type, TypeReference};
+
+use super::function::Function;
+
+pub(crate) struct Parameters<'p> {
+    /// The parameters by `&mut`. No extractor is one: in a sound function there is one, the transaction or the attempt.
+    pub(crate) tx_params: Vec<TxParam<'p>>,
+    /// The others. A consumer takes any parameters there.
+    pub(crate) extractors: Vec<&'p PatType>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct TxParam<'p> {
+    pub(crate) parameter: &'p PatType,
+    pub(crate) reference: &'p TypeReference,
+}
+
+impl<'p> Parameters<'p> {
+    pub(crate) fn of(function: &'p Function) -> Self {
+        let (mut tx_params, mut extractors) = (Vec::new(), Vec::new());
+        for parameter in function.typed() {
+            match tx_param(parameter) {
+                Some(reference) => tx_params.push(TxParam { parameter, reference }),
+                None => extractors.push(parameter),
+            }
+        }
+        Self { tx_params, extractors }
+    }
+}
+
+/// The type of a parameter by `&mut`.
+pub(crate) fn tx_param(parameter: &PatType) -> Option<&TypeReference> {
+    match &*parameter.ty {
+        Type::Reference(reference) if reference.mutability.is_some() => Some(reference),
+        _ => None,
+    }
+}
