@@ -72,7 +72,7 @@ use crate::{
 /// | `lease` (external effects) | `"5m"`; units `ms`, `s`, `m`, `h`; more than zero, at most `"24h"` | `"60s"` |
 /// | `store_request` (external effects) | none: the word alone | the request is not stored |
 /// | `webhook` | none: the word alone | no handler of events |
-/// | `replay` (events) | `status`, `whole` | `status` |
+/// | `replay` (events) | `status`, `full` | `status` |
 /// | `payload` (messages) | `message.body`: what tells two messages under one id apart | equal ids are equal messages |
 /// | `allow` | `(pool)`, `(short_retention)`, `(pool, short_retention)` | neither |
 /// | `crate` | the path of `idem_runtime` from the root: `::company_idem`, `crate::prelude::idem` | `::idem_runtime` |
@@ -188,7 +188,7 @@ use crate::{
 /// Verify the signature in the extractor that gives the event. Extractors run before anything looks at the id, so that an
 /// event which is not signed is rejected, and can neither burn an id nor learn of one. Then:
 ///
-/// - an event that was handled is answered with the status of the first time, without body and headers; `replay = whole` sends
+/// - an event that was handled is answered with the status of the first time, without body and headers; `replay = full` sends
 ///   them again;
 /// - a 5xx or a panic rolls everything back and frees the id, so that the sender's next delivery runs; `on_server_error = store`
 ///   makes it final. With external effects it is stored, unless `on_server_error = reconcile`. Answers below 500 are final;

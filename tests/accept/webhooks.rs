@@ -68,9 +68,9 @@ handlers! {
     smallest: (),
     trailing_comma: (,),
     replay_status: (, replay = status),
-    replay_whole: (, replay = whole),
+    replay_whole: (, replay = full),
     all_of_them: (
-        , replay = whole,
+        , replay = full,
         mismatch = 400,
         retention = "30d",
         fingerprint = json,

@@ -155,7 +155,7 @@ pub async fn consume_parts(
 }
 
 /// Once for each event.
-#[idempotent(webhook, scope = account, key = event.id, replay = whole)]
+#[idempotent(webhook, scope = account, key = event.id, replay = full)]
 pub async fn receive(tx: &mut PgConnection, account: Account, Extension(event): Extension<Message>) -> StatusCode {
     drop::<Result<_, Error>>(query("SELECT $1, $2").bind(account.id).bind(event.body).execute(tx).await);
     StatusCode::ACCEPTED

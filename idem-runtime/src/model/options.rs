@@ -53,7 +53,7 @@ pub enum FingerprintRule {
     /// A body that is not JSON counts by its bytes.
     Json,
     /// Method, path, and what the function returns for the request's parts and body.
-    Declared(fn(&Parts, &Bytes) -> Vec<u8>),
+    Custom(fn(&Parts, &Bytes) -> Vec<u8>),
 }
 
 /// What a request meets whose twin is still running. `in_progress = reject | wait("5s")`.

@@ -50,7 +50,7 @@ async fn receive(tx: &mut Connection, State(app): State<App>, provider: Account,
     received(tx, &app, &provider, &event).await
 }
 
-#[idempotent(webhook, scope = provider, key = event.id.as_ref(), replay = whole)]
+#[idempotent(webhook, scope = provider, key = event.id.as_ref(), replay = full)]
 async fn receive_whole(tx: &mut Connection, State(app): State<App>, provider: Account, event: Event) -> Response {
     received(tx, &app, &provider, &event).await
 }

@@ -3,7 +3,7 @@
 #[path = "../common.rs"] mod common;
 use common::*;
 
-#[idempotent(scope = source, key = message.id, replay = whole)]
+#[idempotent(scope = source, key = message.id, replay = full)]
 async fn handle(tx: &mut PgConnection, source: &str, message: &Message) -> Result<u64, sqlx::Error> {
     let _ = (tx, source, message);
     Ok(1)
