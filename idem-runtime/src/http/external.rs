@@ -14,7 +14,10 @@ use super::{
 use crate::{
     app::{problem::Code, telemetry::ResponseKind},
     backend::{AttemptId, Backend, ClaimRequest},
-    engine::{Lease, LeaseTerms, Reason, Refusal, StoreError, UnkeyedTransaction, Unsettled, Writes, attempt::Attempt},
+    engine::{
+        Lease, LeaseTerms, Refusal, SettleError, SettleErrorKind, StoreError, UnkeyedTransaction, Writes,
+        attempt::Attempt,
+    },
     model::{options::OnServerError, record_id::RecordId},
 };
 
@@ -56,8 +59,8 @@ impl<Db: Backend> Effects for External<Db> {
             (None, Some(transaction)) => {
                 let settled = settle_unkeyed(UnkeyedTransaction { transaction, timeout }, disposition).await;
                 // Another run would have other step keys.
-                settled.map_err(|unsettled| match unsettled.reason {
-                    Reason::RunAgain => Unsettled { reason: Reason::Unknown, ..unsettled },
+                settled.map_err(|unsettled| match unsettled.kind {
+                    SettleErrorKind::RunAgain => SettleError { kind: SettleErrorKind::Unknown, ..unsettled },
                     _ => unsettled,
                 })
             }
@@ -80,10 +83,10 @@ async fn settle_lease<Db: Backend>(
     let policy = context.policy;
     let (writes, response) = match disposition {
         Disposition::Release(response) => {
-            return lease.free(transaction).await.map(|()| (response, ResponseKind::Released));
+            return lease.release(transaction).await.map(|()| (response, ResponseKind::Released));
         }
         Disposition::Failed(response) if policy.on_server_error == OnServerError::Reconcile => {
-            return lease.leave(transaction).await.map(|()| (response, ResponseKind::Pending));
+            return lease.leave_pending(transaction).await.map(|()| (response, ResponseKind::Pending));
         }
         Disposition::Failed(response) | Disposition::RunAgain(response) => (Writes::Drop, response),
         Disposition::Store(writes, response) => (writes, response),
@@ -103,7 +106,7 @@ async fn settle_lease<Db: Backend>(
         let completed = lease.complete(transaction, Writes::Drop, record).await;
         return completed.map(|()| (buffered.into_response(), ResponseKind::Problem(code)));
     }
-    lease.leave(transaction).await.map(|()| (context.problem(code), ResponseKind::Problem(code)))
+    lease.leave_pending(transaction).await.map(|()| (context.problem(code), ResponseKind::Problem(code)))
 }
 
 /// The same where nothing can run again: the request to run again is a failure.

@@ -19,7 +19,7 @@ use crate::{
         telemetry::ResponseKind,
     },
     backend::{Cause, ClaimRequest},
-    engine::{Reason, Refusal},
+    engine::{Refusal, SettleErrorKind},
     model::{
         fingerprint::Comparison,
         options::InProgress,
@@ -167,12 +167,12 @@ impl<E: Effects> RunningAttempt<E> {
         let disposition = Disposition::of(outcome, &context);
         let (response, kind) = match E::settle(held, disposition, &context).await {
             Ok(settled) => settled,
-            Err(unsettled) if unsettled.reason == Reason::RunAgain && next == Next::Attempt => return None,
+            Err(unsettled) if unsettled.kind == SettleErrorKind::RunAgain && next == Next::Attempt => return None,
             Err(unsettled) => {
-                let code = E::code(match unsettled.reason {
+                let code = E::code(match unsettled.kind {
                     // The database ended the transaction, not the handler.
-                    Reason::TransactionEnded if cause == Cause::Unwritable => Code::StoreUnavailable,
-                    reason => reason.into(),
+                    SettleErrorKind::TransactionEnded if cause == Cause::Unwritable => Code::StoreUnavailable,
+                    kind => kind.into(),
                 });
                 (context.problem(code), ResponseKind::Problem(code))
             }

@@ -153,7 +153,7 @@ impl<Db: Backend> Message<Db> {
         let Self { claim, operation, started_at } = self;
         let (kind, result) = match claim.record(Writes::Keep, record).await {
             Ok(()) => (ResponseKind::Stored, Ok(Once::Ran(value))),
-            Err(unsettled) => store(unsettled.reason.into(), unsettled.source),
+            Err(unsettled) => store(unsettled.kind.into(), unsettled.source),
         };
         report(operation, kind, started_at);
         result
@@ -161,7 +161,7 @@ impl<Db: Backend> Message<Db> {
 
     /// Rolls back. Whether that succeeds changes nothing: what was not committed is not there.
     async fn release<T, E>(self, why: ConsumeError<E>) -> Result<Once<T>, ConsumeError<E>> {
-        let _freed = self.claim.free().await;
+        let _freed = self.claim.release().await;
         report(self.operation, ResponseKind::Released, self.started_at);
         Err(why)
     }
