@@ -133,6 +133,7 @@ pub use crate::{
     app::{
         Builder, Idempotency,
         background::BackgroundTask,
+        drain::DrainError,
         problem::{Code, Problem},
     },
     backend::{Backend, error::Error},

@@ -16,6 +16,7 @@ use crate::{
     model::{
         handler_options::Policy,
         lease_duration::LeaseDuration,
+        limits::{at_least_one, longer_than_zero},
         options::{
             FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, SetCookie,
         },
@@ -47,7 +48,7 @@ pub struct Builder<Db: Backend> {
     render: Option<Box<Render>>,
 }
 
-/// One setter an option of the attribute.
+/// One setter an option of the attribute; those that refuse a value are written out below.
 macro_rules! defaults {
     ($($(#[$doc:meta])* $option:ident: $Type:ty,)*) => {
         impl<Db: Backend> Builder<Db> {
@@ -73,16 +74,12 @@ defaults! {
     retention: Retention,
     /// What a request is compared by. Default: [`FingerprintRule::Bytes`].
     fingerprint: FingerprintRule,
-    /// What a twin of a running request meets. Default: [`InProgress::Reject`].
-    in_progress: InProgress,
     /// How long an attempt with external effects may stay in progress without renewal. Default: [`LeaseDuration::MINUTE`].
     lease: LeaseDuration,
     /// What becomes of a 5xx or a panic. Default: [`OnServerError::Store`].
     on_server_error: OnServerError,
     /// The isolation level of transactions. Default: the database's own.
     isolation: Isolation,
-    /// The largest response body that is stored, in bytes. Default: 1 MiB.
-    max_response: usize,
     /// The methods that are protected. Default: [`Methods::PostAndPatch`].
     methods: Methods,
     /// Whether a replay repeats `Set-Cookie` lines. Default: [`SetCookie::Replay`].
@@ -95,9 +92,36 @@ impl<Db: Backend> Builder<Db> {
     }
 
     /// The longest that any one step against the database may take (a connection, a claim, a record, a commit) before
-    /// the client is told `503`. Default: 10 seconds; zero refuses everything. A pool's shorter `acquire_timeout` comes first.
+    /// the client gets `503`. Default: 10 seconds. A pool's shorter `acquire_timeout` comes first.
+    ///
+    /// # Panics
+    /// If it is zero.
+    #[track_caller]
     pub fn database_timeout(mut self, database_timeout: Duration) -> Self {
-        self.database_timeout = database_timeout;
+        self.database_timeout = longer_than_zero("database_timeout", database_timeout);
+        self
+    }
+
+    /// The response to an in-flight duplicate. Default: [`InProgress::Reject`].
+    ///
+    /// # Panics
+    /// If it waits for zero: that is [`InProgress::Reject`].
+    #[track_caller]
+    pub fn in_progress(mut self, in_progress: InProgress) -> Self {
+        if let InProgress::Wait(limit) = in_progress {
+            longer_than_zero("in_progress", limit);
+        }
+        self.policy.in_progress = in_progress;
+        self
+    }
+
+    /// The largest response body that is stored, in bytes. Default: 1 MiB.
+    ///
+    /// # Panics
+    /// If it is zero.
+    #[track_caller]
+    pub fn max_response(mut self, max_response: usize) -> Self {
+        self.policy.max_response = at_least_one("max_response", max_response);
         self
     }
 

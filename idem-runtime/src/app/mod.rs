@@ -5,7 +5,6 @@ use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    time::Duration,
 };
 
 use axum::response::{IntoResponse, Response};
@@ -14,6 +13,7 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) mod background;
 pub(crate) mod builder;
+pub(crate) mod drain;
 pub(crate) mod problem;
 mod prune;
 pub(crate) mod telemetry;
@@ -113,23 +113,6 @@ impl<Db: Backend> Idempotency<Db> {
     /// [`Error::SchemaMissing`], [`Error::SchemaVersion`], or [`Error::Database`] if the database cannot be reached.
     pub async fn check(&self) -> Result<(), Error> {
         self.app.engine.store.step(async move |mut connection| Db::check(&mut connection).await).await
-    }
-
-    /// Waits until every attempt has ended: those whose clients have gone, too, which a server's own graceful shutdown
-    /// does not wait for. Call it after the server has stopped.
-    ///
-    /// `drain` does not wait for a database step that exceeded [`timeout`](Builder::timeout): its client has already
-    /// received a 503. Such a step can still take effect. If it is COMMIT, or the statement that completes an external
-    /// attempt, the work may commit after `drain` has returned; the client received `idempotency-outcome-unknown`, and
-    /// its retry finds the record or runs. Any other such step commits nothing.
-    ///
-    /// # Errors
-    /// [`Error::StillRunning`] if the limit ran out first. Ending the process then rolls those attempts back; those with
-    /// external effects it leaves to the recovery.
-    pub async fn drain(&self, limit: Duration) -> Result<(), Error> {
-        self.app.tasks.close();
-        let drained = tokio::time::timeout(limit, self.app.tasks.wait()).await;
-        drained.map_err(|_| Error::StillRunning { running: self.app.tasks.len() })
     }
 }
 

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     app::{Idempotency, background::BackgroundTask},
     backend::{Backend, error::Error},
+    model::limits::longer_than_zero,
 };
 
 /// Records a statement deletes at most, so that no lock is held long.
@@ -41,8 +42,10 @@ impl<Db: Backend> Idempotency<Db> {
     /// A failure is logged, and the next round tries again. An hour is a sensible period.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// If the period is zero, and outside a tokio runtime.
+    #[track_caller]
     pub fn pruner(&self, period: Duration) -> BackgroundTask {
+        let period = longer_than_zero("pruner", period);
         let idempotency = self.clone();
         BackgroundTask::every(period, move |stopped| {
             let idempotency = idempotency.clone();

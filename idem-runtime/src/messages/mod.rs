@@ -11,7 +11,10 @@ use crate::{
     app::Idempotency,
     backend::Backend,
     engine::caught,
-    model::{fingerprint::Fingerprint, message_id::MessageId, options::Isolation, retention::Retention, scope::Scope},
+    model::{
+        fingerprint::Fingerprint, message_id::MessageId, operation::check_operation, options::Isolation,
+        retention::Retention, scope::Scope,
+    },
 };
 
 pub(crate) mod claim;
@@ -47,8 +50,13 @@ impl<Db: Backend> Idempotency<Db> {
         self.consumer("once").once(source, id, effect).await
     }
 
-    /// A consumer by the stored name of its effect. Two consumers have each message once each.
+    /// A consumer by the stored name of its operation. Two consumers run each message once each.
+    ///
+    /// # Panics
+    /// Unless the name is 1 to 128 visible ASCII characters.
+    #[track_caller]
     pub fn consumer(&self, operation: &'static str) -> Consumer<'_, Db> {
+        check_operation(operation);
         let policy = self.app.policy;
         let (retention, isolation) = (policy.retention, policy.isolation);
         Consumer { idempotency: self, operation, retention, isolation, payload: None }

@@ -49,8 +49,9 @@ pub enum ConsumeError<E> {
     Store {
         /// The reason, as a handler's problem document would carry it.
         code: Code,
-        /// The error of the database or of the pool: a pool timeout differs from a dead server. `None` if there is no such
-        /// error, or the database did not respond within [`database_timeout`](crate::Builder::database_timeout).
+        /// The error of the database or of the pool, if there is one. [`sqlx::Error::PoolTimedOut`]: every connection of the
+        /// pool was in use. [`sqlx::Error::Io`] of kind `TimedOut`: the database accepted no connection, or did not respond
+        /// within [`database_timeout`](crate::Builder::database_timeout).
         source: Option<sqlx::Error>,
     },
 }

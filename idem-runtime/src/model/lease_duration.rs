@@ -14,6 +14,7 @@ pub struct LeaseDuration {
 
 /// Why a [`LeaseDuration`] was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LeaseDurationError {
     /// It would be over before the attempt began.
     #[error("a lease must be at least one millisecond")]

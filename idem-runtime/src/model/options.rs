@@ -8,6 +8,7 @@ use http::{Method, request::Parts};
 
 /// Whether a protected request must carry a key. `key = required | optional`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum KeyPresence {
     /// No key is answered `400`, code `idempotency-key-missing`.
     #[default]
@@ -20,6 +21,7 @@ pub enum KeyPresence {
 ///
 /// Whatever the form, a key has 1 to 255 characters of visible ASCII.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum KeyFormat {
     /// Quoted (RFC 9651 string) or bare; both spellings are the same key.
     #[default]
@@ -34,6 +36,7 @@ pub enum KeyFormat {
 
 /// The status of a key reused for another request. `mismatch = 422 | 400`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Mismatch {
     /// `422 Unprocessable Content`, as the IETF draft says.
     #[default]
@@ -44,6 +47,7 @@ pub enum Mismatch {
 
 /// What a request is compared by. `fingerprint = bytes | json | path::to::function`.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub enum FingerprintRule {
     /// Method, path, query and body, byte for byte.
     #[default]
@@ -58,6 +62,7 @@ pub enum FingerprintRule {
 
 /// What a request meets whose twin is still running. `in_progress = reject | wait("5s")`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InProgress {
     /// `409`, code `in-progress`, at once.
     #[default]
@@ -72,6 +77,7 @@ impl InProgress {
 
 /// What becomes of a 5xx or a panic. `on_server_error = store | release | reconcile`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnServerError {
     /// The answer is stored and replayed; the handler's writes are rolled back.
     #[default]
@@ -88,6 +94,7 @@ pub enum OnServerError {
 ///
 /// SQLite has one level, serializable, and gives it for each of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Isolation {
     /// `READ COMMITTED`
     ReadCommitted,
@@ -101,6 +108,7 @@ pub enum Isolation {
 ///
 /// The others are idempotent by definition (RFC 9110, section 9.2.2): a key sent with them is ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Methods {
     /// POST and PATCH.
     #[default]
@@ -123,6 +131,7 @@ impl Methods {
 
 /// Whether a replay repeats the response's `Set-Cookie` lines. `set_cookie = replay | drop`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SetCookie {
     /// They are stored and replayed: a scope is one account.
     #[default]
@@ -133,6 +142,7 @@ pub enum SetCookie {
 
 /// What an event that was handled before is answered with. `replay = status | full`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Replay {
     /// The status alone: a sender of events reads nothing else.
     Status,

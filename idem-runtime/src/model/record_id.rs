@@ -61,6 +61,7 @@ impl fmt::Debug for RecordId {
 /// Why a string is not a [`RecordId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a record id has 64 hexadecimal digits")]
+#[non_exhaustive]
 pub struct RecordIdError;
 
 impl FromStr for RecordId {

@@ -11,6 +11,7 @@ pub struct Retention {
 
 /// Why a [`Retention`] was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RetentionError {
     /// Under 24 hours a client that drains its queue the next morning runs everything twice.
     #[error("a retention under 24 hours must be asked for with `Retention::short`")]

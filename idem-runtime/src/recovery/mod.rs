@@ -19,6 +19,10 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     app::{Idempotency, background::BackgroundTask},
     backend::{Backend, error::Error},
+    model::{
+        limits::{at_least_one, longer_than_zero},
+        operation::check_operation,
+    },
     recovery::reconcile::AnyReconciler,
 };
 
@@ -91,35 +95,58 @@ pub struct SweepReport {
 
 impl<Db: Backend> Recovery<Db> {
     /// Has the dead attempts of this operation decided by this reconciler. A second one for an operation replaces the first.
+    ///
+    /// # Panics
+    /// Unless the operation is 1 to 128 visible ASCII characters.
+    #[track_caller]
     pub fn reconciler(mut self, operation: impl Into<String>, reconciler: impl Reconciler<Db>) -> Self {
-        self.reconcilers.insert(operation.into(), Arc::new(reconciler));
+        let operation = operation.into();
+        check_operation(&operation);
+        self.reconcilers.insert(operation, Arc::new(reconciler));
         self
     }
 
     /// How long a record waits until its reconciler is asked again: `first`, doubled each time up to `longest`.
     /// Default: 10 seconds, up to 10 minutes. No pause is longer than a year.
+    ///
+    /// # Panics
+    /// If a pause is zero.
+    #[track_caller]
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
-        (self.first_pause, self.longest_pause) = (first, longest.min(MAX_PAUSE));
+        self.first_pause = longer_than_zero("backoff", first);
+        self.longest_pause = longer_than_zero("backoff", longest).min(MAX_PAUSE);
         self
     }
 
     /// How often a reconciler is asked about one record, before that is left to a person. Default: 20.
-    pub fn max_tries(mut self, most: u32) -> Self {
-        // What the databases count to.
-        self.max_tries = most.min(i32::MAX.unsigned_abs());
+    ///
+    /// # Panics
+    /// If it is zero.
+    #[track_caller]
+    pub fn max_tries(mut self, limit: u32) -> Self {
+        // The databases' count is an `i32`.
+        self.max_tries = at_least_one("max_tries", limit).min(i32::MAX.unsigned_abs());
         self
     }
 
     /// How long a reconciler may take for one record. Default: 30 seconds.
+    ///
+    /// # Panics
+    /// If it is zero.
+    #[track_caller]
     pub fn reconcile_timeout(mut self, timeout: Duration) -> Self {
-        self.reconcile_timeout = timeout;
+        self.reconcile_timeout = longer_than_zero("reconcile_timeout", timeout);
         self
     }
 
     /// The largest response body of a verdict that is stored, in bytes. Default: the application's; set it where a handler's
     /// own is larger.
-    pub fn max_response(mut self, most: usize) -> Self {
-        self.max_response = most;
+    ///
+    /// # Panics
+    /// If it is zero.
+    #[track_caller]
+    pub fn max_response(mut self, limit: usize) -> Self {
+        self.max_response = at_least_one("max_response", limit);
         self
     }
 
@@ -138,8 +165,10 @@ impl<Db: Backend> Recovery<Db> {
     /// is logged, and the next sweep tries again. A quarter of the lease is a sensible period.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// If the period is zero, and outside a tokio runtime.
+    #[track_caller]
     pub fn run_every(self, period: Duration) -> BackgroundTask {
+        let period = longer_than_zero("run_every", period);
         let recovery = Arc::new(self);
         BackgroundTask::every(period, move |stopped| {
             let recovery = Arc::clone(&recovery);

@@ -30,12 +30,16 @@ pub enum ResolveError {
     /// The response cannot be stored: too large, or its body failed. Nothing was changed.
     #[error("the response cannot be stored: {}", .0.as_str())]
     Response(Code),
-    /// The decision could not be written for certain. List again before deciding again.
-    #[error("the decision could not be written for certain")]
-    NotWritten,
-    /// The database answered with an error, or could not be reached.
-    #[error(transparent)]
-    Store(#[from] Error),
+    /// It is unknown whether the decision was written. List again before you decide again.
+    #[error("it is unknown whether the decision was written")]
+    #[non_exhaustive]
+    NotWritten {
+        /// The error of the database or of the pool. `None` if another attempt has decided, or is about to.
+        source: Option<sqlx::Error>,
+    },
+    /// The database returned an error, or could not be reached. Nothing was changed.
+    #[error("the idempotency store's database failed")]
+    Database(#[from] sqlx::Error),
 }
 
 impl<Db: Backend> Idempotency<Db> {
@@ -72,15 +76,14 @@ impl<Db: Backend> Idempotency<Db> {
             Verdict::NeverExecuted => Decision::Free,
             Verdict::Unknown => Decision::AskAgain,
         };
-        let attempt = AttemptId::random().map_err(|error| Error::Database(sqlx::Error::Io(error.into())))?;
+        let attempt = AttemptId::random().map_err(|error| sqlx::Error::Io(error.into()))?;
         let (store, by) = (store.clone(), by.to_owned());
         // Whoever is told of it may have gone: what is decided is in the log all the same.
         to_completion(async move {
             let length = store.timeout.saturating_mul(2).min(LeaseDuration::MAX.length());
             let taking = store
                 .step(async move |mut connection| Db::take(&mut connection, Take::One(&id), attempt, length).await);
-            let taken = taking.await.map_err(Error::Database)?;
-            let operation = taken.ok_or(ResolveError::NotStalled)?.operation;
+            let operation = taking.await?.ok_or(ResolveError::NotStalled)?.operation;
             let lease = engine::Lease::taken_over(store, Holder { id, attempt });
             let ended = match decision {
                 Decision::Complete(writes, record) => lease.complete(None, writes, record).await,
@@ -89,7 +92,7 @@ impl<Db: Backend> Idempotency<Db> {
             };
             let outcome = if ended.is_ok() { "written" } else { "not written" };
             tracing::info!(record = %id, operation, by, verdict = said, outcome, "resolved manually");
-            ended.map_err(|_| ResolveError::NotWritten)
+            ended.map_err(|unsettled| ResolveError::NotWritten { source: unsettled.source })
         })
         .await
     }
