@@ -24,14 +24,11 @@ pub use crate::{
         value::{Form, form},
     },
     model::{
-        handler_options::{HandlerOptions, ScopeRule},
+        handler_options::{HandlerMarker, HandlerOptions, Replay, ScopeRule},
         message_id::{EventId, event_id},
-        options::{
-            FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, Replay,
-            SetCookie,
-        },
+        options::*,
     },
-    openapi::{Declared, Unnamed, declared},
+    openapi::Unnamed,
 };
 
 #[cfg(feature = "utoipa")]
