@@ -1,5 +1,5 @@
 //! The parameter of the function that axum calls: it extracts the handler's own parameters and starts the attempts.
-//! The expansion of `#[idempotent]` drives it: arguments, scope, then for each attempt claim, body, settle.
+//! The expansion of `#[idempotent]` calls it: arguments, scope, then for each attempt claim, body, settle.
 
 use std::{marker::PhantomData, sync::Arc, time::Instant};
 
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// A request whose arguments have been extracted, in axum's own order, before anything looked at its key.
+/// A request whose arguments are extracted, in axum's order, before its key is read.
 ///
 /// `H` describes the handler to OpenAPI documents. It means nothing for the request.
 pub struct Call<E: Effects, T, H> {
@@ -36,7 +36,7 @@ pub struct Call<E: Effects, T, H> {
     handler: PhantomData<fn() -> H>,
 }
 
-/// A marker that keeps `Call`'s impl from overlapping axum's blanket `FromRequest` for the extractors of parts.
+/// A marker that keeps `Call`'s impl from overlapping axum's blanket `FromRequest` for `FromRequestParts`.
 pub struct Via<M>(PhantomData<M>);
 
 #[diagnostic::do_not_recommend]
@@ -67,7 +67,7 @@ where
 }
 
 impl<E: Effects, T: Send + 'static, H> Call<E, T, H> {
-    /// The extracted arguments, for the one that is the scope.
+    /// The extracted arguments; one of them is the scope.
     pub fn arguments(&self) -> &T {
         &self.arguments
     }
@@ -97,7 +97,7 @@ impl<T: Scope> Scope for Extension<T> {
     }
 }
 
-/// The identity that the scope's parameter gives. A function, so that a type without `Scope` is reported at the argument.
+/// The identity of the scope's parameter. A function, so that a type without `Scope` is reported at the argument.
 pub fn scope_of<S: Scope + ?Sized>(scope: &S) -> ScopeId {
     scope.scope_id()
 }
