@@ -11,7 +11,7 @@ use idem_tests::{
     soon,
     statement_log::StatementLog,
 };
-use sqlx::{Connection, Postgres as Db};
+use sqlx::Connection;
 
 /// The service's sessions, in the server's log and in its list.
 const SERVICE: &str = "service";

@@ -29,7 +29,7 @@ const CONSUMER: &[&str] = &[
     "order-01 delivery 1: runs",
     "SIGKILL, in the middle of the shipment",
     "already shipped as",
-    "another message came under this id before",
+    "another message used this id before",
     "14 orders, 14 shipments",
     "each order once",
 ];

@@ -251,7 +251,7 @@ async fn b73_leases_recoveries_and_decisions_by_hand_are_told_of_without_a_secre
 
     let debug =
         format!("{stalled:?} {recovery:?} {swept:?} {again:?} {:?} {:?}", service.idempotency, shown.lock().unwrap());
-    for name in ["Stalled", "Recovery", "SweepReport", "Dead", "Attempt", "StepKey", "StoredRequest", "RecordId"] {
+    for name in ["StalledAttempt", "Recovery", "SweepReport", "Attempt", "StepKey", "StoredRequest", "RecordId"] {
         assert!(debug.contains(name), "{name} is not in {debug}");
     }
     let steps = service.probe.network.calls();

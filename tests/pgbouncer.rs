@@ -17,7 +17,7 @@ use idem_tests::{
     service::{Service, charge, prepare},
     soon,
 };
-use sqlx::{Connection, Executor, PgConnection, PgPool, Postgres as Db, postgres::PgConnectOptions};
+use sqlx::{Connection, Executor, PgConnection, PgPool, postgres::PgConnectOptions};
 use tempfile::TempDir;
 
 /// Sessions that PgBouncer has with the server; clients have more.

@@ -13,7 +13,7 @@ use idem_tests::{
     databases::{postgres, sqlite},
     service::{Service, sqlite_app},
 };
-use sqlx::{AssertSqlSafe, Executor, Postgres as Db, Row};
+use sqlx::{AssertSqlSafe, Executor, Row};
 use tracing::{
     Event, Level, Subscriber,
     field::{Field, Visit},

@@ -5,7 +5,7 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use idem_runtime::options::Settle;
+use idem_runtime::Settle;
 use scaffold::error::error_response;
 
 use crate::network::NetworkError;
