@@ -69,7 +69,7 @@ macro_rules! pointers {
 
 pointers! { &T, Box<T>, Rc<T>, Arc<T>, }
 
-/// The id of an event, owned; `None` if it is missing.
+/// The id of a message or an event, owned; `None` if it is missing.
 pub struct EventId(pub(crate) Option<Vec<u8>>);
 
 /// The id that the attribute's `key` names. A function, so that rustc reports a wrong type at the argument.
