@@ -28,30 +28,32 @@ use crate::{
 /// }
 /// ```
 ///
-/// The module `options` of `idem-runtime` has an example of each option and each kind of function, which its tests compile.
+/// The module `options` of `idem-runtime` has an example of each option and each kind of function, which its tests
+/// compile.
 ///
 /// # The handler
 ///
 /// A free `async fn` that is not generic, with
 ///
-/// - **one `&mut` parameter**, at any position: the open transaction, as sqlx's `&mut PgConnection`, `&mut SqliteConnection`
-///   or `&mut Transaction<'_, Db>`. The handler cannot commit it: idem does, with the record, after the handler has returned.
-///   Pass it to helpers like any connection; reborrow it with `&mut *tx` to use it again. A helper that is generic over
-///   `Acquire` must declare `-> impl Future<…> + Send`, because rustc cannot prove that for an `async fn` over `Acquire`, here
-///   or in any other spawned future. A handler with external effects takes [its attempt](#effects-in-other-systems) instead;
+/// - **one `&mut` parameter**, at any position: the open transaction, as sqlx's `&mut PgConnection`,
+///   `&mut SqliteConnection` or `&mut Transaction<'_, Db>`. The handler cannot commit it: idem does, with the record,
+///   after the handler has returned. Pass it to helpers like any connection; reborrow it with `&mut *tx` to use it
+///   again. A helper that is generic over `Acquire` must declare `-> impl Future<…> + Send`, because rustc cannot prove
+///   that for an `async fn` over `Acquire`, here or in any other spawned future. A handler with external effects takes
+///   [its attempt](#effects-in-other-systems) instead;
 /// - at most 16 extractors in the order that axum allows, in any pattern. The one that reads the body comes last;
-/// - any return type that implements `IntoResponse`, including `impl IntoResponse` and `Result<_, E>`. If the database asks to
-///   run the whole transaction again (serialization failure, deadlock), idem does so if `E` is a `std::error::Error` whose
-///   `source` reaches the `sqlx::Error`. With other errors, respond with `Settle::RunAgain`. A handler with external effects
-///   never runs again.
+/// - any return type that implements `IntoResponse`, including `impl IntoResponse` and `Result<_, E>`. If the database
+///   asks to run the whole transaction again (serialization failure, deadlock), idem does so if `E` is a
+///   `std::error::Error` whose `source` reaches the `sqlx::Error`. With other errors, respond with `Settle::RunAgain`.
+///   A handler with external effects never runs again.
 ///
-/// The router's state contains an `Idempotency<Db>`, through axum's `FromRef`. The handler runs in its own task: a client that
-/// disconnects does not stop it, and what it holds across an `await` must be `Send`.
+/// The router's state contains an `Idempotency<Db>`, through axum's `FromRef`. The handler runs in its own task: a
+/// client that disconnects does not stop it, and what it holds across an `await` must be `Send`.
 ///
 /// # Options
 ///
-/// An option overrides the application's default, which the builder of `Idempotency` sets. `scope`, `operation`, `effects`,
-/// `store_request`, `webhook`, `replay`, `payload`, `allow` and `crate` have no application default.
+/// An option overrides the application's default, which the builder of `Idempotency` sets. `scope`, `operation`,
+/// `effects`, `store_request`, `webhook`, `replay`, `payload`, `allow` and `crate` have no application default.
 ///
 /// | option | values | default |
 /// |---|---|---|
@@ -78,47 +80,49 @@ use crate::{
 /// | `crate` | the path of `idem_runtime` from the root: `::company_idem`, `crate::prelude::idem` | `::idem_runtime` |
 ///
 /// - **`scope`** names the owner of the keys: a caller can neither collide with nor probe the keys of another. With
-///   `(account, endpoint)` the same key at another endpoint (method and route) is another key; without, it is a mismatch.
-/// - **`key`**: a request without a key gets a 400, or with `optional` runs in a transaction, unprotected. With external
-///   effects, unprotected means: no record, no lease and no recovery, step keys that no retry shares, and a transaction only
-///   if the body opens it. A malformed key is a 400 in both cases.
+///   `(account, endpoint)` the same key at another endpoint (method and route) is another key; without, it is a
+///   mismatch.
+/// - **`key`**: a request without a key gets a 400, or with `optional` runs in a transaction, unprotected. With
+///   external effects, unprotected means: no record, no lease and no recovery, step keys that no retry shares, and a
+///   transaction only if the body opens it. A malformed key is a 400 in both cases.
 /// - **`key_format`**: `any` accepts quoted and bare keys and treats both forms as one key.
 /// - **`mismatch`**: the status for a key that is used again with another request.
 /// - **`retention`**: how long a record is replayed. A later retry runs again, so less than 24 hours needs
 ///   `allow(short_retention)`.
-/// - **`fingerprint`**: what makes two requests the same. `json` ignores white space and member order. A function returns the
-///   bytes to compare besides method and path.
-/// - **`operation`**: the stored name of the effect, shown in events and metrics. Write it before you rename a handler. With
-///   external effects, step keys are derived from it, and reconcilers are found by it.
-/// - **`in_progress`**: the response to an in-flight duplicate. `reject` responds with 409 at once; `wait` waits for the
-///   record, without a connection, and replays it.
-/// - **`on_server_error`**: `store` replays a 5xx unchanged; `release` frees the key, so that a retry runs. With external
-///   effects a 5xx may come after the effect, so `release` is refused: choose `store` if the handler knows what happened when
-///   it returns a 5xx, `reconcile` if it does not. With `reconcile` the 5xx is sent but not stored, and recovery asks the other
-///   system. If the application's default is `release`, these handlers use `store`.
-/// - **`isolation`**: the transaction's isolation level. After a serialization failure the whole transaction runs again, at
-///   most four times. With external effects it is the level of the completing transaction; if that fails it does not run
-///   again, and recovery decides.
-/// - **`max_response`**: a larger response is not stored; everything is rolled back and the response is a 500. With external
-///   effects that 500 is stored, or with `reconcile` recovery decides.
+/// - **`fingerprint`**: what makes two requests the same. `json` ignores white space and member order. A function
+///   returns the bytes to compare besides method and path.
+/// - **`operation`**: the stored name of the effect, shown in events and metrics. Write it before you rename a handler.
+///   With external effects, step keys are derived from it, and reconcilers are found by it.
+/// - **`in_progress`**: the response to an in-flight duplicate. `reject` responds with 409 at once; `wait` waits for
+///   the record, without a connection, and replays it.
+/// - **`on_server_error`**: `store` replays a 5xx unchanged; `release` frees the key, so that a retry runs. With
+///   external effects a 5xx may come after the effect, so `release` is refused: choose `store` if the handler knows
+///   what happened when it returns a 5xx, `reconcile` if it does not. With `reconcile` the 5xx is sent but not stored,
+///   and recovery asks the other system. If the application's default is `release`, these handlers use `store`.
+/// - **`isolation`**: the transaction's isolation level. After a serialization failure the whole transaction runs
+///   again, at most four times. With external effects it is the level of the completing transaction; if that fails it
+///   does not run again, and recovery decides.
+/// - **`max_response`**: a larger response is not stored; everything is rolled back and the response is a 500. With
+///   external effects that 500 is stored, or with `reconcile` recovery decides.
 /// - **`methods`**: the methods whose keys count. The others are idempotent by definition (RFC 9110).
 /// - **`set_cookie`**: whether `Set-Cookie` headers are stored and replayed.
-/// - **`effects`**: `database` if the handler only changes rows of this database; `external` if some of its effects are in
-///   another system, where no rollback reaches them. See [below](#effects-in-other-systems).
-/// - **`lease`** (external effects): how long an attempt may go without renewing its lease before it counts as stalled and is
-///   reconciled. A running attempt renews it automatically. With a shorter lease a crash is noticed sooner; with a longer one
-///   an attempt survives longer pauses of its process or database.
-/// - **`store_request`** (external effects): stores the request with the key, for a reconciler that needs it. Choose it if a
-///   step key is not enough to ask the other system. The request is then in your database until the record is decided.
-/// - **`allow(pool)`**: a pool as a parameter is a compile error, because writes through it are outside the transaction and a
-///   retry repeats them. Allow it if the pool only reads.
-/// - **`crate`**: if `idem_runtime` is renamed in `Cargo.toml`, or re-exported by a crate or module of yours (which must
-///   re-export its `__private` too).
+/// - **`effects`**: `database` if the handler only changes rows of this database; `external` if some of its effects are
+///   in another system, where no rollback reaches them. See [below](#effects-in-other-systems).
+/// - **`lease`** (external effects): how long an attempt may go without renewing its lease before it counts as stalled
+///   and is reconciled. A running attempt renews it automatically. With a shorter lease a crash is noticed sooner; with
+///   a longer one an attempt survives longer pauses of its process or database.
+/// - **`store_request`** (external effects): stores the request with the key, for a reconciler that needs it. Choose it
+///   if a step key is not enough to ask the other system. The request is then in your database until the record is
+///   decided.
+/// - **`allow(pool)`**: a pool as a parameter is a compile error, because writes through it are outside the transaction
+///   and a retry repeats them. Allow it if the pool only reads.
+/// - **`crate`**: if `idem_runtime` is renamed in `Cargo.toml`, or re-exported by a crate or module of yours (which
+///   must re-export its `__private` too).
 ///
 /// # Effects in other systems
 ///
-/// A handler that calls another system declares `effects = external`. Its `&mut` parameter is then not the transaction but its
-/// attempt, `&mut Attempt<Db>` of `idem_runtime`:
+/// A handler that calls another system declares `effects = external`. Its `&mut` parameter is then not the transaction
+/// but its attempt, `&mut Attempt<Db>` of `idem_runtime`:
 ///
 /// ```text
 /// #[idempotent(scope = account, effects = external, lease = "60s", on_server_error = reconcile)]
@@ -136,18 +140,19 @@ use crate::{
 /// }
 /// ```
 ///
-/// The key is committed as in progress before the body runs, so no transaction is open during the call. `attempt.key(step)` is
-/// derived from scope, client key, operation and step. `attempt.transaction()` is the transaction that also writes the record.
-/// If the process dies, a retry does not run the handler again: recovery asks the other system. The module `choosing_effects`
-/// of `idem-runtime` explains when to choose which effects, and where the guarantee ends.
+/// The key is committed as in progress before the body runs, so no transaction is open during the call.
+/// `attempt.key(step)` is derived from scope, client key, operation and step. `attempt.transaction()` is the
+/// transaction that also writes the record. If the process dies, a retry does not run the handler again: recovery asks
+/// the other system. The module `choosing_effects` of `idem-runtime` explains when to choose which effects, and where
+/// the guarantee ends.
 ///
 /// # Messages and events
 ///
-/// Queues and senders of webhooks deliver at least once, and identify duplicates by an id. If `key` is an expression, the id is
-/// the key. The expression starts with a parameter, also one inside a pattern, followed by fields, methods and indices, as in
-/// `message.id`, `job.id()` or `ids[0]`. It is read by reference, before the body gets the parameter. Its type is a
-/// `MessageId`: a string, a byte slice, an integer, or an `Option` of one. `None` and an empty string are a missing id, which
-/// is an error.
+/// Queues and senders of webhooks deliver at least once, and identify duplicates by an id. If `key` is an expression,
+/// the id is the key. The expression starts with a parameter, also one inside a pattern, followed by fields, methods
+/// and indices, as in `message.id`, `job.id()` or `ids[0]`. It is read by reference, before the body gets the
+/// parameter. Its type is a `MessageId`: a string, a byte slice, an integer, or an `Option` of one. `None` and an empty
+/// string are a missing id, which is an error.
 ///
 /// **A consumer** is a plain `async fn` that your own code calls for each message:
 ///
@@ -167,19 +172,20 @@ use crate::{
 /// The generated function takes `&Idempotency<Db>` first, then the parameters without the transaction, and returns
 /// `Result<Once<T>, ConsumeError<E>>`. Parameters are by value or by shared reference.
 ///
-/// - The function returns `Result<T, E>`. `T` is stored as JSON by serde, and a duplicate delivery gets it back. An `Err` or a
-///   panic rolls everything back, and a redelivery runs.
-/// - `Once` means that effect and id are committed: acknowledge the message then, not earlier. Dropping the future rolls back.
-/// - `scope` names the source of the ids: a `&str`, or a type of yours that is a `Scope`. The operation is part of the key, so
-///   each consumer processes every message once.
+/// - The function returns `Result<T, E>`. `T` is stored as JSON by serde, and a duplicate delivery gets it back. An
+///   `Err` or a panic rolls everything back, and a redelivery runs.
+/// - `Once` means that effect and id are committed: acknowledge the message then, not earlier. Dropping the future
+///   rolls back.
+/// - `scope` names the source of the ids: a `&str`, or a type of yours that is a `Scope`. The operation is part of the
+///   key, so each consumer processes every message once.
 /// - With `payload`, a different message that reuses an id is reported as an error and runs nothing.
-/// - The options `operation`, `retention`, `isolation`, `allow` and `crate` apply. Choose a `retention` longer than the queue
-///   may redeliver a message.
+/// - The options `operation`, `retention`, `isolation`, `allow` and `crate` apply. Choose a `retention` longer than the
+///   queue may redeliver a message.
 ///
 /// `Idempotency::once` does the same as a call.
 ///
-/// **A webhook handler** is an axum handler as above, marked `webhook`. Without that word the function is a consumer, and no
-/// route accepts it.
+/// **A webhook handler** is an axum handler as above, marked `webhook`. Without that word the function is a consumer,
+/// and no route accepts it.
 ///
 /// ```text
 /// #[idempotent(webhook, scope = provider, key = event.id, retention = "7d")]
@@ -189,28 +195,31 @@ use crate::{
 /// }
 /// ```
 ///
-/// Verify the signature in the extractor that returns the event. Extractors run before the id is used, so an unsigned event is
-/// rejected without consuming an id or revealing whether it exists. Then:
+/// Verify the signature in the extractor that returns the event. Extractors run before the id is used, so an unsigned
+/// event is rejected without consuming an id or revealing whether it exists. Then:
 ///
-/// - an event that was handled before gets the first status, without body and headers; `replay = full` sends them again;
+/// - an event that was handled before gets the first status, without body and headers; `replay = full` sends them
+///   again;
 /// - a 5xx or a panic rolls everything back and frees the id, so that the sender's next delivery runs;
-///   `on_server_error = store` makes it final. With external effects it is stored, unless `on_server_error = reconcile`.
-///   Responses below 500 are final;
+///   `on_server_error = store` makes it final. With external effects it is stored, unless
+///   `on_server_error = reconcile`. Responses below 500 are final;
 /// - a delivery while another one runs gets a 409, and a 503 while the store is down: senders try again;
-/// - id, `scope` and operation make the key, whatever the method. What surrounds the id may differ between deliveries, unless
-///   `fingerprint` defines what counts;
+/// - id, `scope` and operation make the key, whatever the method. What surrounds the id may differ between deliveries,
+///   unless `fingerprint` defines what counts;
 /// - an event without an id gets a 400, code `event-id-missing`.
 ///
 /// `key_format` and `methods` do not apply: the `Idempotency-Key` header is ignored. All other options do.
 ///
 /// # Other attributes
 ///
-/// Above or below: `tracing::instrument` (below, it sees the parameters; above, the call), `utoipa::path` (the transaction is
-/// not a parameter of the document), `cfg`, `cfg_attr`, lint levels, documentation. `cfg` on parameters works too.
+/// Above or below: `tracing::instrument` (below, it sees the parameters; above, the call), `utoipa::path` (the
+/// transaction is not a parameter of the document), `cfg`, `cfg_attr`, lint levels, documentation. `cfg` on parameters
+/// works too.
 ///
-/// axum's `debug_handler` goes **below**: it then checks the extractors, and that the state contains an `Idempotency`. Above,
-/// it runs first and requires the transaction to be an extractor. As without this attribute, it takes the state's type from the
-/// one `State<…>` parameter; if that is a part of the state, write `#[debug_handler(state = App)]`.
+/// axum's `debug_handler` goes **below**: it then checks the extractors, and that the state contains an `Idempotency`.
+/// Above, it runs first and requires the transaction to be an extractor. As without this attribute, it takes the
+/// state's type from the one `State<…>` parameter; if that is a part of the state, write
+/// `#[debug_handler(state = App)]`.
 #[proc_macro_attribute]
 pub fn idempotent(args: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expanded(args.into(), item.into()).into()

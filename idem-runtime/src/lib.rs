@@ -1,5 +1,6 @@
-//! One effect per `Idempotency-Key`: an axum handler's writes and the record of its response commit in one sqlx transaction.
-//! Put [`#[idempotent]`](macro@idempotent) on a handler, keep an [`Idempotency`] in the state, and retries are safe.
+//! One effect per `Idempotency-Key`: an axum handler's writes and the record of its response commit in one sqlx
+//! transaction. Put [`#[idempotent]`](macro@idempotent) on a handler, keep an [`Idempotency`] in the state, and retries
+//! are safe.
 //!
 //! The handler takes the open transaction as its `&mut` parameter, and `scope` names the parameter that owns the keys.
 //! A retry with the same key gets the stored response.
@@ -33,32 +34,34 @@
 //! # Where to find what
 //!
 //! - [`#[idempotent]`](macro@idempotent): the handler, and a table of all options. [`options`] has an example of each.
-//! - [`choosing_effects`]: handlers that call another system take an [`Attempt`]. When to choose that, and what happens in a
-//!   crash.
+//! - [`choosing_effects`]: handlers that call another system take an [`Attempt`]. When to choose that, and what happens
+//!   in a crash.
 //! - [`recovery`]: reconcilers, which decide attempts that a crash left in progress.
 //! - [`messages`]: consumers of queues.
 //! - [`openapi`]: documents that describe the protected operations.
 //! - [`Builder`]: the application's defaults. [`Idempotency`]: migrate, prune, list, resolve, drain.
 //! - [`Code`] and [`Problem`]: idem's own responses. The crate's README has the table of all responses.
-//! - The repository's folder `guide`: storage, pruning, webhooks, clients, tests, operation, and moving from your own table.
+//! - The repository's folder `guide`: storage, pruning, webhooks, clients, tests, operation, and moving from your own
+//!   table.
 //!
 //! # How a request runs
 //!
-//! 1. The handler's extractors run in axum's order, over a body that buffers what they read. A rejection is the response.
-//! 2. In a task, which a disconnect does not stop, idem checks the key and computes the record's identifier and the request's
-//!    fingerprint.
-//! 3. A transaction opens and claims the key. If there is a record, it is replayed (or is a mismatch). If the same request is
-//!    in flight, the response is 409.
-//! 4. The handler's body runs with the transaction. Its response is read to the end. A response without `Cache-Control` gets
-//!    `no-store`, so that it equals its replays.
+//! 1. The handler's extractors run in axum's order, over a body that buffers what they read. A rejection is the
+//!    response.
+//! 2. In a task, which a disconnect does not stop, idem checks the key and computes the record's identifier and the
+//!    request's fingerprint.
+//! 3. A transaction opens and claims the key. If there is a record, it is replayed (or is a mismatch). If the same
+//!    request is in flight, the response is 409.
+//! 4. The handler's body runs with the transaction. Its response is read to the end. A response without `Cache-Control`
+//!    gets `no-store`, so that it equals its replays.
 //! 5. The record is written in the same transaction, which proves that the handler has not ended it. Then COMMIT.
 //! 6. The response is sent after COMMIT is acknowledged.
 //!
 //! A failure before COMMIT leaves neither the work nor the key.
 //!
 //! A new key costs two statements more than the bare transaction (on PostgreSQL, two round trips: the savepoint and the
-//! locks are sent with BEGIN), one more if the writes are rolled back, and one more under a strict isolation level. A replay
-//! costs BEGIN, one statement and ROLLBACK. An in-flight duplicate in the same process costs none.
+//! locks are sent with BEGIN), one more if the writes are rolled back, and one more under a strict isolation level. A
+//! replay costs BEGIN, one statement and ROLLBACK. An in-flight duplicate in the same process costs none.
 //!
 //! # How a request with external effects runs
 //!
@@ -67,21 +70,21 @@
 //! 1. One statement claims the key and commits it as *in progress*, with a lease, or finds a record.
 //! 2. The handler's body runs with its [`Attempt`] and without a transaction. Meanwhile, the lease is renewed.
 //! 3. [`Attempt::transaction`] opens the completing transaction, if the body calls it.
-//! 4. The response is read to the end. If the attempt still holds the lease, the record is completed, in that transaction or
-//!    in a statement of its own. The response is sent after that is acknowledged.
+//! 4. The response is read to the end. If the attempt still holds the lease, the record is completed, in that
+//!    transaction or in a statement of its own. The response is sent after that is acknowledged.
 //!
-//! A failure between 1 and 4 leaves the record in progress. No retry runs it again: a [`Recovery`](recovery::Recovery) lets a
-//! [`Reconciler`](recovery::Reconciler) decide it, which asks the other system.
+//! A failure between 1 and 4 leaves the record in progress. No retry runs it again: a [`Recovery`](recovery::Recovery)
+//! lets a [`Reconciler`](recovery::Reconciler) decide it, which asks the other system.
 //!
-//! A new key costs one statement for the claim. The completion costs BEGIN, the handler's own statements, one UPDATE and
-//! COMMIT, or only the UPDATE; rolling rows back costs ROLLBACK TO and ROLLBACK, releasing the key a DELETE. A renewal is one
-//! statement, after each third of the lease. A replay is one statement, on SQLite two. A sweep that finds nothing is one
-//! statement; on PostgreSQL it is three for each record that it takes, plus those of the verdict.
+//! A new key costs one statement for the claim. The completion costs BEGIN, the handler's own statements, one UPDATE
+//! and COMMIT, or only the UPDATE; rolling rows back costs ROLLBACK TO and ROLLBACK, releasing the key a DELETE. A
+//! renewal is one statement, after each third of the lease. A replay is one statement, on SQLite two. A sweep that
+//! finds nothing is one statement; on PostgreSQL it is three for each record that it takes, plus those of the verdict.
 //!
 //! # Observability
 //!
-//! Each request has a span `idempotent` (level info, with `operation`) around all its attempts. These are the events, all of
-//! the target `idem_runtime`, or a module of it:
+//! Each request has a span `idempotent` (level info, with `operation`) around all its attempts. These are the events,
+//! all of the target `idem_runtime`, or a module of it:
 //!
 //! | event | level | when | fields |
 //! |---|---|---|---|
@@ -102,40 +105,42 @@
 //! | `idem_reconciled_total` | counter | `operation`, `outcome` |
 //! | `idem_stalled_attempts` | gauge, set at each sweep | `state`: `due`, `no_reconciler`, `gave_up` |
 //!
-//! The `outcome` of a request is `stored`, `replayed`, `released`, `unprotected`, `pending` (a 5xx that was sent and not
-//! stored: the recovery decides), or a [`Code`]. The `outcome` of a reconciliation is `completed`, `released`, `unknown` or
-//! `failed`.
+//! The `outcome` of a request is `stored`, `replayed`, `released`, `unprotected`, `pending` (a 5xx that was sent and
+//! not stored: the recovery decides), or a [`Code`]. The `outcome` of a reconciliation is `completed`, `released`,
+//! `unknown` or `failed`.
 //!
 //! No event and no metric contains a key, a scope or a body; a record is named by its [`RecordId`].
 //!
 //! # Tables
 //!
-//! [`Idempotency::migrate`] creates `idem_records` and `idem_schema`. A record contains digests of scope, key and request, the
-//! operation's name, the response's status, headers and body, and when it was created and expires. Responses are stored
-//! verbatim: do not put into a response what must not be in your database.
+//! [`Idempotency::migrate`] creates `idem_records` and `idem_schema`. A record contains digests of scope, key and
+//! request, the operation's name, the response's status, headers and body, and when it was created and expires.
+//! Responses are stored verbatim: do not put into a response what must not be in your database.
 //!
 //! A record in progress has no response and no expiry yet. It contains the attempt that holds it and until when, its
-//! retention, how often a reconciler was called, and the text of the last error. With `store_request` it also contains the
-//! method, URI, content type and body of the request, which are deleted when the record is decided. Other request headers are
-//! never stored.
+//! retention, how often a reconciler was called, and the text of the last error. With `store_request` it also contains
+//! the method, URI, content type and body of the request, which are deleted when the record is decided. Other request
+//! headers are never stored.
 //!
 //! # Limits
 //!
 //! - A key has 1 to 255 visible ASCII characters. An operation's name has 1 to 128.
 //! - A handler takes at most 16 extractors besides its `&mut` parameter.
 //! - Request bodies are buffered completely, up to the route's own limit.
-//! - Response bodies are stored up to `max_response` (default 1 MiB), and must end within 10 seconds. An event stream is a 500.
+//! - Response bodies are stored up to `max_response` (default 1 MiB), and must end within 10 seconds. An event stream
+//!   is a 500.
 //! - A database step takes at most [`Builder::database_timeout`] (default 10 seconds); then the response is a 503.
 //! - A transaction that conflicts with others runs at most four times; then the response is a 503.
-//! - A retention is 24 hours to 36,500 days (default 24 hours), shorter only if you allow it. A lease is 1 millisecond to 24
-//!   hours (default 60 seconds). A duplicate waits at most one hour.
+//! - A retention is 24 hours to 36,500 days (default 24 hours), shorter only if you allow it. A lease is 1 millisecond
+//!   to 24 hours (default 60 seconds). A duplicate waits at most one hour.
 //! - A stored request part or header is at most 4 GiB. A reconciler's error is stored up to 500 characters.
 //! - [`Idempotency::stalled`] lists at most a thousand attempts.
 //! - Writes outside the transaction, through a pool or another connection, are not protected.
 //!
 //! # Features
 //!
-//! - `postgres`, `sqlite`: the databases; enable at least one. A service that only calls others needs only `idem-client`.
+//! - `postgres`, `sqlite`: the databases; enable at least one. A service that only calls others needs only
+//!   `idem-client`.
 //! - `utoipa`, `aide`: OpenAPI documents that describe the protected operations; see [`openapi`].
 //! - `metrics`: see [Observability](#observability).
 

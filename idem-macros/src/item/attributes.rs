@@ -39,7 +39,8 @@ impl Attributes {
     }
 }
 
-/// Splits `#[cfg_attr(p, a, b)]` into `#[cfg_attr(p, a)] #[cfg_attr(p, b)]`: `a` and `b` may belong in different places.
+/// Splits `#[cfg_attr(p, a, b)]` into `#[cfg_attr(p, a)] #[cfg_attr(p, b)]`: `a` and `b` may belong in different
+/// places.
 fn split_cfg_attr(attribute: Attribute) -> Vec<Attribute> {
     match conditional(&attribute) {
         Some((predicate, metas)) if metas.len() > 1 => metas

@@ -1,5 +1,5 @@
-//! How the expansion reads the scope, the key and the payload from the arguments, by reference, before the body takes them.
-//! It matches the parameter's own pattern, reduced to one name.
+//! How the expansion reads the scope, the key and the payload from the arguments, by reference, before the body takes
+//! them. It matches the parameter's own pattern, reduced to one name.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};

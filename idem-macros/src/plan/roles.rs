@@ -38,8 +38,8 @@ impl<'p> Roles<'p> {
         self.tx_params.iter().filter(|tx_param| !self.is_wrong_effects(&tx_param.parameter.ty))
     }
 
-    /// The types of the parameters of the wrong effects. Each is superfluous if there is a matching parameter, or if the one
-    /// before it will be corrected to one.
+    /// The types of the parameters of the wrong effects. Each is superfluous if there is a matching parameter, or if
+    /// the one before it will be corrected to one.
     pub(crate) fn wrong_effects(&self) -> impl Iterator<Item = (&'p Type, Superfluous)> {
         let tx_params = self.tx_params.iter().map(|tx_param| &*tx_param.parameter.ty);
         let all = tx_params.chain(self.extractors.iter().map(|extractor| &*extractor.ty));

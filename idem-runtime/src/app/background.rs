@@ -16,7 +16,8 @@ pub struct BackgroundTask {
 }
 
 impl BackgroundTask {
-    /// Runs a round at once, and the next one `period` after the end of each. A round gets the token that asks it to stop.
+    /// Runs a round at once, and the next one `period` after the end of each. A round gets the token that asks it to
+    /// stop.
     pub(crate) fn every<F>(period: Duration, round: impl Fn(CancellationToken) -> F + Send + 'static) -> Self
     where
         F: Future<Output = ()> + Send,

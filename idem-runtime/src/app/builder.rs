@@ -1,4 +1,5 @@
 //! The builder of an `Idempotency`: the application's defaults, its timeout and its error format.
+//! The options of `#[idempotent]` override the defaults for one handler.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -75,7 +76,8 @@ defaults! {
     fingerprint: FingerprintRule,
     /// What a twin of a running request meets. Default: [`InProgress::Reject`].
     in_progress: InProgress,
-    /// How long an attempt with external effects may stay in progress without renewal. Default: [`LeaseDuration::MINUTE`].
+    /// How long an attempt with external effects may stay in progress without renewal. Default:
+    /// [`LeaseDuration::MINUTE`].
     lease: LeaseDuration,
     /// What becomes of a 5xx or a panic. Default: [`OnServerError::Store`].
     on_server_error: OnServerError,
@@ -95,7 +97,8 @@ impl<Db: Backend> Builder<Db> {
     }
 
     /// The longest that any one step against the database may take (a connection, a claim, a record, a commit) before
-    /// the client is told `503`. Default: 10 seconds; zero refuses everything. A pool's shorter `acquire_timeout` comes first.
+    /// the client is told `503`. Default: 10 seconds; zero refuses everything. A pool's shorter `acquire_timeout` comes
+    /// first.
     pub fn database_timeout(mut self, database_timeout: Duration) -> Self {
         self.database_timeout = database_timeout;
         self

@@ -93,8 +93,9 @@ impl<Db: Backend> Idempotency<Db> {
         Builder::new(pool)
     }
 
-    /// Creates the table `idem_records`, or migrates it to this version. Call it at every start: several processes may do so
-    /// at once, beside the application's own sqlx migrations. Its version is in `idem_schema`, not in sqlx's table.
+    /// Creates the table `idem_records`, or migrates it to this version. Call it at every start: several processes may
+    /// do so at once, beside the application's own sqlx migrations. Its version is in `idem_schema`, not in sqlx's
+    /// table.
     ///
     /// To migrate manually, run the same statements from the crate's folder `migrations/`.
     ///
@@ -126,8 +127,8 @@ impl<Db: Backend> Idempotency<Db> {
     /// its retry finds the record or runs. Any other such step commits nothing.
     ///
     /// # Errors
-    /// [`Error::StillRunning`] if the limit ran out first. Ending the process then rolls those attempts back; those with
-    /// external effects it leaves to the recovery.
+    /// [`Error::StillRunning`] if the limit ran out first. Ending the process then rolls those attempts back; those
+    /// with external effects it leaves to the recovery.
     pub async fn drain(&self, limit: Duration) -> Result<(), Error> {
         self.app.tasks.close();
         let drained = tokio::time::timeout(limit, self.app.tasks.wait()).await;

@@ -1,5 +1,5 @@
-//! Idem's own responses: problem documents (RFC 9457) with a stable code, and the hook that renders them in another format.
-//! No detail contains a key, a scope or a body: the details are constants.
+//! Idem's own responses: problem documents (RFC 9457) with a stable code, and the hook that renders them in another
+//! format. No detail contains a key, a scope or a body: the details are constants.
 
 use std::time::Duration;
 
@@ -23,26 +23,27 @@ pub enum Code {
     InProgress,
     /// `idempotency-key-reuse`, 422 or 400: the key belongs to another request.
     KeyReuse,
-    /// `idempotency-store-unavailable`, 503: the database cannot be reached or written; nothing ran, or nothing was saved.
+    /// `idempotency-store-unavailable`, 503: the database cannot be reached or written; nothing ran, or nothing was
+    /// saved.
     StoreUnavailable,
-    /// `idempotency-outcome-unknown`, 503: COMMIT was sent but not acknowledged, or external effects could not be recorded; a
-    /// retry replays, or runs if nothing happened.
+    /// `idempotency-outcome-unknown`, 503: COMMIT was sent but not acknowledged, or external effects could not be
+    /// recorded; a retry replays, or runs if nothing happened.
     OutcomeUnknown,
     /// `idempotency-contention`, 503: the transaction kept conflicting with others; nothing was saved.
     Contention,
-    /// `idempotency-transaction-aborted`, 500: the database refused the transaction; nothing was saved there. With external
-    /// effects the recovery decides the record.
+    /// `idempotency-transaction-aborted`, 500: the database refused the transaction; nothing was saved there. With
+    /// external effects the recovery decides the record.
     TransactionAborted,
-    /// `idempotency-transaction-ended`, 500: the handler ended the transaction with its own SQL. With external effects the
-    /// recovery decides the record.
+    /// `idempotency-transaction-ended`, 500: the handler ended the transaction with its own SQL. With external effects
+    /// the recovery decides the record.
     TransactionEnded,
     /// `idempotency-handler-panicked`, 500: the handler panicked; stored like any other response.
     HandlerPanicked,
-    /// `idempotency-response-too-large`, 500: the response exceeds the limit; nothing was saved in the database. With external
-    /// effects this problem is stored, or the recovery decides the record.
+    /// `idempotency-response-too-large`, 500: the response exceeds the limit; nothing was saved in the database. With
+    /// external effects this problem is stored, or the recovery decides the record.
     ResponseTooLarge,
-    /// `idempotency-response-unfinished`, 500: the response's body failed, or did not end within 10 seconds; otherwise as
-    /// [`ResponseTooLarge`](Self::ResponseTooLarge).
+    /// `idempotency-response-unfinished`, 500: the response's body failed, or did not end within 10 seconds; otherwise
+    /// as [`ResponseTooLarge`](Self::ResponseTooLarge).
     ResponseUnfinished,
     /// `idempotency-record-unreadable`, 500: this version cannot read the record.
     RecordUnreadable,
@@ -266,8 +267,8 @@ impl Problem {
         self.code.texts().2
     }
 
-    /// Seconds after which to retry, for the codes where a retry makes sense: 5 if the store is unavailable, else 1; 0 if the
-    /// original attempt's lease expires within a second.
+    /// Seconds after which to retry, for the codes where a retry makes sense: 5 if the store is unavailable, else 1; 0
+    /// if the original attempt's lease expires within a second.
     #[must_use]
     pub const fn retry_after(&self) -> Option<u32> {
         self.retry_after

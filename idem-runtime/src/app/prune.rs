@@ -15,8 +15,9 @@ use crate::{
 const BATCH: i64 = 1000;
 
 impl<Db: Backend> Idempotency<Db> {
-    /// Deletes all expired records and returns their number. It commits after each batch of a thousand. Several pruners may
-    /// run at once. On PostgreSQL, pruning and requests do not wait for each other; on SQLite a batch is one more writer.
+    /// Deletes all expired records and returns their number. It commits after each batch of a thousand. Several pruners
+    /// may run at once. On PostgreSQL, pruning and requests do not wait for each other; on SQLite a batch is one more
+    /// writer.
     ///
     /// # Errors
     /// [`Error::Database`]; earlier batches stay deleted.

@@ -28,7 +28,8 @@ pub fn allowed() -> [HeaderName; 1] {
     [idempotency_key::HEADER]
 }
 
-/// The response headers that a client needs, `Idempotent-Replayed` and `Retry-After`, for `Access-Control-Expose-Headers`.
+/// The response headers that a client needs, `Idempotent-Replayed` and `Retry-After`, for
+/// `Access-Control-Expose-Headers`.
 #[must_use]
 pub fn exposed() -> [HeaderName; 2] {
     [response::REPLAYED, header::RETRY_AFTER]

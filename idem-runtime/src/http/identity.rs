@@ -54,7 +54,8 @@ impl Identity {
         Ok(Some(ClaimRequest { id, fingerprint, bytes, operation, retention }))
     }
 
-    /// The record's identifier from scope and header; `None` if the method is not protected, or an optional key is missing.
+    /// The record's identifier from scope and header; `None` if the method is not protected, or an optional key is
+    /// missing.
     fn by_header<Db: Backend, T>(
         &self,
         request: &ExtractedRequest<T>,
@@ -118,8 +119,8 @@ impl Identity {
         request.subject().compare(claim.fingerprint, stored, context.policy.fingerprint)
     }
 
-    /// Whether equal keys mean equal requests. For events they do, unless the handler names a fingerprint: senders change
-    /// what surrounds an id at every delivery.
+    /// Whether equal keys mean equal requests. For events they do, unless the handler names a fingerprint: senders
+    /// change what surrounds an id at every delivery.
     fn by_id_alone<Db: Backend>(&self, context: &RequestContext<Db>) -> bool {
         matches!(self.key, KeySource::Event(_)) && !context.handler.names_fingerprint()
     }

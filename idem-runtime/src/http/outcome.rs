@@ -16,8 +16,8 @@ use crate::{
 
 /// Looks for a database error behind what a body returned: `(&&Probe(&result)).cause()`.
 ///
-/// Autoref specialisation: method look-up takes `CauseViaError` if the body returned a `Result` whose error is an `Error`,
-/// else `CauseFallback`. So a handler's return type needs no bound.
+/// Autoref specialisation: method look-up takes `CauseViaError` if the body returned a `Result` whose error is an
+/// `Error`, else `CauseFallback`. So a handler's return type needs no bound.
 pub struct Probe<'r, R>(pub &'r Result<R, Panicked>);
 
 /// See [`Probe`].

@@ -51,10 +51,10 @@ pub enum Settle {
     DropWrites,
     /// Nothing was executed (a validation inside the body): everything is rolled back and the key is released.
     NothingExecuted,
-    /// The transaction conflicted with another one (serialization failure, deadlock): roll back and run the handler again,
-    /// at most four times in all, then `503`. For handlers whose error type does not reach the `sqlx::Error` through
-    /// [`source`](std::error::Error::source); if it does, idem detects the conflict itself. A handler with external effects
-    /// never runs again: for it this is a failure, which settles as a 5xx does.
+    /// The transaction conflicted with another one (serialization failure, deadlock): roll back and run the handler
+    /// again, at most four times in all, then `503`. For handlers whose error type does not reach the `sqlx::Error`
+    /// through [`source`](std::error::Error::source); if it does, idem detects the conflict itself. A handler with
+    /// external effects never runs again: for it this is a failure, which settles as a 5xx does.
     RunAgain,
 }
 

@@ -34,8 +34,8 @@ const MAX_ATTEMPTS: u32 = 4;
 /// The pause before the second attempt, doubled before each further one: time for the other transaction to finish.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How long a second attempt waits instead of responding that the request is running. PostgreSQL reports a refused COMMIT
-/// just before it releases the transaction's locks, so the locks may still be those of the first attempt.
+/// How long a second attempt waits instead of responding that the request is running. PostgreSQL reports a refused
+/// COMMIT just before it releases the transaction's locks, so the locks may still be those of the first attempt.
 const OWN_LOCKS: Duration = Duration::from_millis(200);
 
 /// The attempts at one request.
@@ -161,7 +161,8 @@ impl<E: Effects> RunningAttempt<E> {
 
     /// Settles the claim. `Some`: the response to send, after COMMIT. `None`: run again.
     ///
-    /// It takes the attempt, so that nothing settles twice, and returns the response, so that none is sent before COMMIT.
+    /// It takes the attempt, so that nothing settles twice, and returns the response, so that none is sent before
+    /// COMMIT.
     pub async fn settle(self, outcome: Outcome) -> Option<Response> {
         let Self { held, context, next } = self;
         let cause = outcome.cause();

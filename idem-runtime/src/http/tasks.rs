@@ -22,8 +22,8 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Starts the attempts. The returned type does not name the future's, so a body that is not `Send` is reported here,
-    /// and not a second time at the route.
+    /// Starts the attempts. The returned type does not name the future's, so a body that is not `Send` is reported
+    /// here, and not a second time at the route.
     pub fn run(self, attempts: impl Future<Output = Response> + Send + 'static) -> Finishing {
         Finishing(self.tracker.spawn(attempts.instrument(self.span)))
     }
@@ -39,7 +39,7 @@ impl Future for Finishing {
         Poll::Ready(match ready!(Pin::new(&mut self.0).poll(context)) {
             Ok(response) => response,
             Err(failed) => match failed.try_into_panic() {
-                // Panics of the body and the renderer are caught. This one is an extractor's, run again, or a fingerprint function's.
+                // An extractor or a fingerprint function panicked; the body's and the renderer's panics are caught.
                 Ok(panic) => resume_unwind(panic),
                 // The runtime is shutting down.
                 Err(_) => Problem::new(Code::OutcomeUnknown).into_response(),

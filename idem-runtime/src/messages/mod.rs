@@ -1,7 +1,7 @@
 //! One effect for each message, for consumers of queues that deliver at least once.
 //!
-//! Annotate an `async fn` with `#[idempotent(scope = source, key = message.id)]`, or call [`Idempotency::once`]. In both
-//! cases the effect's writes, the message's id and the effect's value commit in one transaction.
+//! Annotate an `async fn` with `#[idempotent(scope = source, key = message.id)]`, or call [`Idempotency::once`]. In
+//! both cases the effect's writes, the message's id and the effect's value commit in one transaction.
 
 use futures_util::future::BoxFuture;
 use serde::{Serialize, de::DeserializeOwned};
@@ -33,8 +33,8 @@ pub struct Consumer<'i, Db: Backend> {
 }
 
 impl<Db: Backend> Idempotency<Db> {
-    /// Runs an effect once for each message: [`Consumer::once`] of the operation `once`. If several consumers get the same
-    /// messages, give each of them a name with [`consumer`](Self::consumer).
+    /// Runs an effect once for each message: [`Consumer::once`] of the operation `once`. If several consumers get the
+    /// same messages, give each of them a name with [`consumer`](Self::consumer).
     ///
     /// # Errors
     /// [`ConsumeError`]: do not acknowledge the message.
@@ -57,8 +57,8 @@ impl<Db: Backend> Idempotency<Db> {
 }
 
 impl<Db: Backend> Consumer<'_, Db> {
-    /// Sets bytes that are equal at every delivery of this message. Another message that reuses the id is then reported as
-    /// [`ConsumeError::OtherMessage`]. Without a payload, equal ids mean equal messages.
+    /// Sets bytes that are equal at every delivery of this message. Another message that reuses the id is then reported
+    /// as [`ConsumeError::OtherMessage`]. Without a payload, equal ids mean equal messages.
     pub fn payload(mut self, payload: impl AsRef<[u8]>) -> Self {
         self.payload = Some(Fingerprint::of_message(payload.as_ref()));
         self
@@ -79,9 +79,9 @@ impl<Db: Backend> Consumer<'_, Db> {
 
     /// Runs the effect in the transaction that also records the message's id, unless it has run before.
     ///
-    /// `source` is the scope of the ids: two sources may use the same id. Dropping the future rolls back. The effect owns
-    /// what it captures, as with sqlx's `Connection::transaction`: rustc cannot prove yet that an `async` closure over a
-    /// borrowed transaction is `Send`. A consumer with the attribute may borrow its parameters.
+    /// `source` is the scope of the ids: two sources may use the same id. Dropping the future rolls back. The effect
+    /// owns what it captures, as with sqlx's `Connection::transaction`: rustc cannot prove yet that an `async` closure
+    /// over a borrowed transaction is `Send`. A consumer with the attribute may borrow its parameters.
     ///
     /// ```
     /// # #[cfg(feature = "sqlite")]

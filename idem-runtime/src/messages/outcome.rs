@@ -40,19 +40,19 @@ pub enum ConsumeError<E> {
     /// The message has no id, or an empty one, so its deliveries cannot be told apart from other messages. Nothing ran.
     #[error("the message has no id")]
     NoId,
-    /// The value does not serialise: everything was rolled back. Or the stored value does not deserialise as this type: the
-    /// effect was committed before.
+    /// The value does not serialise: everything was rolled back. Or the stored value does not deserialise as this type:
+    /// the effect was committed before.
     #[error("the value of the effect cannot be stored or read")]
     Value(#[source] serde_json::Error),
-    /// A failure of idem or its database. With [`Code::OutcomeUnknown`] the effect may be committed; a redelivery returns
-    /// the outcome.
+    /// A failure of idem or its database. With [`Code::OutcomeUnknown`] the effect may be committed; a redelivery
+    /// returns the outcome.
     #[error("{}", .code.title())]
     #[non_exhaustive]
     Store {
         /// The reason, as a handler's problem document would carry it.
         code: Code,
-        /// The error of the database or of the pool: a pool timeout differs from a dead server. `None` if there is no such
-        /// error, or the database did not respond within [`database_timeout`](crate::Builder::database_timeout).
+        /// The error of the database or of the pool: a pool timeout differs from a dead server. `None` if there is no
+        /// such error, or the database did not respond within [`database_timeout`](crate::Builder::database_timeout).
         source: Option<sqlx::Error>,
     },
 }

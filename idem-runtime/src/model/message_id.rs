@@ -3,8 +3,8 @@
 
 use std::{borrow::Cow, rc::Rc, sync::Arc};
 
-/// The id of a message, equal at every delivery. Implemented for strings, byte slices and integers, and for an `Option` of
-/// them. `None` and an empty string are a missing id.
+/// The id of a message, equal at every delivery. Implemented for strings, byte slices and integers, and for an `Option`
+/// of them. `None` and an empty string are a missing id.
 ///
 /// For other types, pass a string: `key = message.id.to_string()`.
 #[diagnostic::on_unimplemented(

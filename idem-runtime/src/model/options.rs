@@ -49,8 +49,8 @@ pub enum FingerprintRule {
     #[default]
     Bytes,
     /// As [`Bytes`](Self::Bytes), but the member order and the white space of a JSON body do not count (RFC 8785).
-    /// Numbers and strings count as written, and array order counts. A body that is not JSON, or that nests deeper than 32
-    /// levels, is compared byte for byte.
+    /// Numbers and strings count as written, and array order counts. A body that is not JSON, or that nests deeper than
+    /// 32 levels, is compared byte for byte.
     Json,
     /// Method, path, and the bytes that the function returns for the request's parts and body.
     Custom(fn(&Parts, &Bytes) -> Vec<u8>),
@@ -62,8 +62,8 @@ pub enum InProgress {
     /// `409`, code `in-progress`, at once.
     #[default]
     Reject,
-    /// Wait for the first request's record and replay it; after this long, at most one hour, `409`. A waiting request holds
-    /// no connection.
+    /// Wait for the first request's record and replay it; after this long, at most one hour, `409`. A waiting request
+    /// holds no connection.
     Wait(Duration),
 }
 

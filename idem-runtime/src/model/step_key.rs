@@ -28,17 +28,17 @@ impl Steps {
 
 /// The idempotency key of one step in another system, from [`Attempt::key`](crate::Attempt::key).
 ///
-/// Its string form is 32 lower-case hexadecimal digits. Every processor that we know of accepts that length: the tightest
-/// limit is 38 characters; Square accepts 45, Adyen 64, Stripe 255. The key is one half of a SHA-256 digest: neither the
-/// client's key nor the scope can be computed from it, but a guess of both can be verified.
+/// Its string form is 32 lower-case hexadecimal digits. Every processor that we know of accepts that length: the
+/// tightest limit is 38 characters; Square accepts 45, Adyen 64, Stripe 255. The key is one half of a SHA-256 digest:
+/// neither the client's key nor the scope can be computed from it, but a guess of both can be verified.
 ///
 /// It converts to a header value: `.header("Idempotency-Key", attempt.key("charge"))`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StepKey(Digest);
 
 impl StepKey {
-    /// Returns the key as a UUID, for processors that require one: version 8 of RFC 9562, 36 characters in lower case with
-    /// hyphens, such as `6001eab1-a9e2-8d4d-90aa-f4eda100a245`.
+    /// Returns the key as a UUID, for processors that require one: version 8 of RFC 9562, 36 characters in lower case
+    /// with hyphens, such as `6001eab1-a9e2-8d4d-90aa-f4eda100a245`.
     #[must_use]
     pub fn to_uuid(&self) -> String {
         let number = u128::from_be_bytes(self.bytes());
@@ -101,10 +101,7 @@ mod tests {
         assert_eq!(steps.key("charge").to_string(), "6001eab1a9e27d4d90aaf4eda100a245");
         assert_eq!(steps.key("charge").to_uuid(), "6001eab1-a9e2-8d4d-90aa-f4eda100a245");
         assert_eq!(steps.key_at("charge", 3).to_string(), "ef205df80f1e7a069ca825c026086a40");
-        assert_eq!(
-            HeaderValue::from(steps.key("charge")),
-            "6001eab1a9e27d4d90aaf4eda100a245"
-        );
+        assert_eq!(HeaderValue::from(steps.key("charge")), "6001eab1a9e27d4d90aaf4eda100a245");
     }
 
     #[test]

@@ -9,8 +9,8 @@ use crate::model::codec::{put_field, take_field};
 /// The number of the encoding below, its first byte. Other numbers do not decode.
 const FORMAT: u8 = 1;
 
-/// The request of a handler with `store_request`: method, URI, content type and body. Other headers, including credentials,
-/// are not stored. It is deleted when the record is decided.
+/// The request of a handler with `store_request`: method, URI, content type and body. Other headers, including
+/// credentials, are not stored. It is deleted when the record is decided.
 #[derive(Clone)]
 pub struct StoredRequest {
     method: Method,

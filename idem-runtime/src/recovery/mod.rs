@@ -82,8 +82,8 @@ pub struct SweepReport {
     pub released: u64,
     /// The reconciler cannot tell yet; it is called again later.
     pub unknown: u64,
-    /// The reconciler failed, panicked or exceeded its timeout, or its verdict could not be written or was late; it is called
-    /// again later.
+    /// The reconciler failed, panicked or exceeded its timeout, or its verdict could not be written or was late; it is
+    /// called again later.
     pub failed: u64,
     /// Stalled, but their operation has no reconciler here: not changed.
     pub no_reconciler: u64,
@@ -92,10 +92,11 @@ pub struct SweepReport {
 }
 
 impl<Db: Backend> Recovery<Db> {
-    /// Sets the reconciler for the stalled attempts of an operation. A second one for the same operation replaces the first.
+    /// Sets the reconciler for the stalled attempts of an operation. A second one for the same operation replaces the
+    /// first.
     ///
-    /// `operation` is the stored name: the attribute's `operation`, or else the function's name. The names are not checked
-    /// against the handlers: a reconciler for an unknown name is never called, and the attempts are counted as
+    /// `operation` is the stored name: the attribute's `operation`, or else the function's name. The names are not
+    /// checked against the handlers: a reconciler for an unknown name is never called, and the attempts are counted as
     /// [`no_reconciler`](SweepReport::no_reconciler).
     pub fn reconciler(mut self, operation: impl Into<String>, reconciler: impl Reconciler<Db>) -> Self {
         self.reconcilers.insert(operation.into(), Arc::new(reconciler));
@@ -122,15 +123,15 @@ impl<Db: Backend> Recovery<Db> {
         self
     }
 
-    /// Sets the largest response body of a verdict that is stored, in bytes. Default: the application's. Set it if a handler's
-    /// `max_response` is larger.
+    /// Sets the largest response body of a verdict that is stored, in bytes. Default: the application's. Set it if a
+    /// handler's `max_response` is larger.
     pub fn max_response(mut self, most: usize) -> Self {
         self.max_response = most;
         self
     }
 
-    /// Asks the reconciler once for every stalled record, and reports the outcomes. Costs one statement if there are none. If
-    /// dropped, reconcilers already running finish and no new ones start.
+    /// Asks the reconciler once for every stalled record, and reports the outcomes. Costs one statement if there are
+    /// none. If dropped, reconcilers already running finish and no new ones start.
     ///
     /// # Errors
     /// [`Error::Database`] if the database fails; the records decided before stay decided.
@@ -140,8 +141,8 @@ impl<Db: Backend> Recovery<Db> {
         self.sweep_until(&stopped).await
     }
 
-    /// Sweeps in the background, at once and then `period` after each sweep, until the task is stopped or dropped. A failure
-    /// is logged, and the next sweep tries again. A quarter of the lease is a sensible period.
+    /// Sweeps in the background, at once and then `period` after each sweep, until the task is stopped or dropped. A
+    /// failure is logged, and the next sweep tries again. A quarter of the lease is a sensible period.
     ///
     /// # Panics
     /// Outside a tokio runtime.

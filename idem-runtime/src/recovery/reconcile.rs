@@ -43,8 +43,8 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// }
 /// ```
 pub trait Reconciler<Db: Backend>: Send + Sync + 'static {
-    /// Returns the verdict. It may be called for one record by several nodes, one after the other, and again after it has
-    /// returned [`Verdict::Unknown`] or an error.
+    /// Returns the verdict. It may be called for one record by several nodes, one after the other, and again after it
+    /// has returned [`Verdict::Unknown`] or an error.
     ///
     /// # Errors
     /// Any error that prevents a verdict: the reconciler is called again later, as after [`Verdict::Unknown`].
@@ -59,11 +59,12 @@ pub trait Reconciler<Db: Backend>: Send + Sync + 'static {
 #[derive(Debug)]
 pub enum Verdict {
     /// It happened, and this is its response: stored, and replayed to every retry. The writes through the attempt's
-    /// transaction commit with it, by the rule for handlers: with 2xx and 3xx, or as a [`Settle`](crate::Settle) on it says.
-    /// Return the response that the handler would have returned.
+    /// transaction commit with it, by the rule for handlers: with 2xx and 3xx, or as a [`Settle`](crate::Settle) on it
+    /// says. Return the response that the handler would have returned.
     Completed(Response),
-    /// Nothing happened and nothing will: the key is released, so that a retry runs. Return it only if no call of the stalled
-    /// attempt can still arrive, or if the other system would deduplicate such a call with the retry's by their step key.
+    /// Nothing happened and nothing will: the key is released, so that a retry runs. Return it only if no call of the
+    /// stalled attempt can still arrive, or if the other system would deduplicate such a call with the retry's by their
+    /// step key.
     NeverExecuted,
     /// It is not known yet: ask again later.
     Unknown,

@@ -39,8 +39,8 @@ pub enum ResolveError {
 }
 
 impl<Db: Backend> Idempotency<Db> {
-    /// Lists the stalled attempts, at most a thousand, the oldest first. The recovery decides those whose operation has a
-    /// reconciler, up to [`max_tries`](crate::recovery::Recovery::max_tries). Decide the others with
+    /// Lists the stalled attempts, at most a thousand, the oldest first. The recovery decides those whose operation has
+    /// a reconciler, up to [`max_tries`](crate::recovery::Recovery::max_tries). Decide the others with
     /// [`resolve`](Self::resolve).
     ///
     /// # Errors
@@ -52,8 +52,9 @@ impl<Db: Backend> Idempotency<Db> {
 
     /// Decides a stalled attempt's record manually, and logs who did so (`by`) and the verdict.
     ///
-    /// [`Verdict::Completed`] stores the response. [`Verdict::NeverExecuted`] releases the key. [`Verdict::Unknown`] makes the
-    /// record due at once and resets its count of tries. A reconciler that is running for the record decides nothing any more.
+    /// [`Verdict::Completed`] stores the response. [`Verdict::NeverExecuted`] releases the key. [`Verdict::Unknown`]
+    /// makes the record due at once and resets its count of tries. A reconciler that is running for the record decides
+    /// nothing any more.
     ///
     /// # Errors
     /// [`ResolveError`]: the record is not stalled, or the response cannot be stored, or the database failed.

@@ -55,7 +55,8 @@ impl StalledAttempt {
         self.row.last_error.as_deref()
     }
 
-    /// The request, if the handler has `store_request`. A reconciler gets it; [`Idempotency::stalled`] does not read it.
+    /// The request, if the handler has `store_request`. A reconciler gets it; [`Idempotency::stalled`] does not read
+    /// it.
     ///
     /// [`Idempotency::stalled`]: crate::Idempotency::stalled
     #[must_use]

@@ -20,8 +20,8 @@ use crate::{
     recovery::{Recovery, StalledAttempt, SweepReport, reconcile::Verdict},
 };
 
-/// How many reconcilers run at once, so that one that hangs does not block the others. (On SQLite, one that hangs with its
-/// transaction open blocks every writer.)
+/// How many reconcilers run at once, so that one that hangs does not block the others. (On SQLite, one that hangs with
+/// its transaction open blocks every writer.)
 const AT_ONCE: usize = 8;
 
 /// How much of an error's text is stored.
@@ -162,7 +162,8 @@ impl SweepOutcome {
 /// A task that takes stalled attempts, one by one, until none is due.
 struct Worker<Db: Backend> {
     recovery: Recovery<Db>,
-    /// The operation it starts with. Workers start with different ones, so that a reconciler that hangs does not stop all.
+    /// The operation it starts with. Workers start with different ones, so that a reconciler that hangs does not stop
+    /// all.
     first: usize,
     /// When the sweep did: what it has postponed since is not due in it again.
     began: Instant,
