@@ -186,7 +186,7 @@ mod tests {
             (Fingerprint::of_message(b"payload"), "04231166dcdad55f6ea95e8cc2919482cb2add7456e0476ea88ec86ccc08d7fc00"),
             (Fingerprint::of_nothing(), "04d72451a558cd4b3608bed1426a1619856097a55dcb18cbf8db4d75fe3c9909fe"),
         ] {
-            let hex: String = fingerprint.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+            let hex = fingerprint.to_bytes().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
             assert_eq!(hex, golden);
         }
     }
