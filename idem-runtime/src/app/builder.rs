@@ -1,4 +1,5 @@
 //! The builder of an `Idempotency`: the application's defaults, its timeout and its error format.
+//! The options of `#[idempotent]` override the defaults for one handler.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -81,9 +82,9 @@ impl<Db: Backend> Builder<Db> {
         self
     }
 
-    /// Renders idem's own answers in the application's error format. Default: `application/problem+json`.
+    /// Renders idem's own responses in the application's error format. Default: `application/problem+json`.
     ///
-    /// Keep [`Problem::status`], and send [`Problem::retry_after`] as `Retry-After`: clients retry by them.
+    /// Keep [`Problem::status`], and send [`Problem::retry_after`] as `Retry-After`: clients need both to retry.
     pub fn render(mut self, render: impl Fn(Problem) -> Response + Send + Sync + 'static) -> Self {
         self.render = Some(Box::new(render));
         self

@@ -1,5 +1,5 @@
-//! What a handler's body came to: a response, an error of the database that asks for another run, or a panic.
-//! Owned, so that nothing borrows the transaction when the claim is settled.
+//! The outcome of a handler's body: a response and the database error behind it, or a panic.
+//! It is owned, so that nothing borrows the transaction when the claim settles.
 
 use std::{
     error::Error as StdError,
@@ -16,8 +16,8 @@ use crate::{
 
 /// Looks for a database error behind what a body returned: `(&&Probe(&result)).cause()`.
 ///
-/// Method look-up takes the first that fits: `CauseViaError` if the body returned a `Result` whose error is an `Error`,
-/// `CauseFallback` for everything else. The return types of handlers need no bound for it.
+/// Autoref specialisation: method look-up takes `CauseViaError` if the body returned a `Result` whose error is an
+/// `Error`, else `CauseFallback`. So a handler's return type needs no bound.
 pub struct Probe<'r, R>(pub &'r Result<R, Panicked>);
 
 /// See [`Probe`].
@@ -31,7 +31,7 @@ impl<T, E: StdError + 'static> CauseViaError for &Probe<'_, Result<T, E>> {
         let Ok(Err(error)) = self.0 else { return Cause::Unknown };
         let mut sources = std::iter::successors(Some(error as &(dyn StdError + 'static)), |&error| error.source());
         let database = sources.find_map(|error| {
-            // A transparent error of an application shows not the `sqlx::Error` in it, but that one's own source.
+            // A transparent error skips the `sqlx::Error` in it: its source is that error's source.
             let transparent = error.downcast_ref::<Box<dyn DatabaseError>>().map(AsRef::as_ref);
             error.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error).or(transparent)
         });
@@ -41,7 +41,7 @@ impl<T, E: StdError + 'static> CauseViaError for &Probe<'_, Result<T, E>> {
 
 /// See [`Probe`].
 pub trait CauseFallback {
-    /// Says no.
+    /// Returns [`Cause::Unknown`].
     fn cause(&self) -> Cause;
 }
 
@@ -51,7 +51,7 @@ impl<R> CauseFallback for Probe<'_, R> {
     }
 }
 
-/// What a body came to, owned: nothing in it borrows the transaction.
+/// The response of a body and the cause of its error, or its panic. Nothing in it borrows the transaction.
 pub struct Outcome(pub(crate) Result<(Response, Cause), Panicked>);
 
 impl Outcome {
@@ -60,7 +60,7 @@ impl Outcome {
     }
 }
 
-/// Makes a response of what a body returned; a panic on the way is the body's too.
+/// Turns what a body returned into a response. A panic while doing so counts as the body's.
 pub fn outcome<R: IntoResponse>(result: Result<R, Panicked>, cause: Cause) -> Outcome {
     let response =
         result.and_then(|returned| catch_unwind(AssertUnwindSafe(|| returned.into_response())).map_err(|_| Panicked));
@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    /// The ways in which applications hold a database error.
+    /// The ways in which applications wrap a database error.
     #[derive(Debug, thiserror::Error)]
     enum AppError {
         #[error("the database failed")]
