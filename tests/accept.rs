@@ -16,6 +16,8 @@ mod accept {
     mod b99_bodies;
     mod consumers;
     mod external;
+    mod groups;
+    mod hidden;
     mod options;
     mod renamed;
     mod stacks;

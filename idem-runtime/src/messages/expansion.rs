@@ -35,7 +35,7 @@ impl<T, E> Returned for Result<T, E> {
     type Error = E;
 }
 
-/// What a consumer's function came to, as a `Result`: `ResultProbe(result).result()`.
+/// What a consumer's function came to, as a `Result`: `ResultProbe(result).__result()`.
 ///
 /// Method look-up takes the inherent method for a `Result`. Everything else is an error already, by [`Returned`] in the
 /// signature; [`ResultFallback`] keeps it from being a second one.
@@ -46,7 +46,7 @@ impl<T, E> ResultProbe<Result<T, E>> {
     ///
     /// # Errors
     /// The function's panic.
-    pub fn result(self) -> Result<Result<T, E>, Panicked> {
+    pub fn __result(self) -> Result<Result<T, E>, Panicked> {
         self.0
     }
 }
@@ -57,11 +57,11 @@ pub trait ResultFallback {
     ///
     /// # Errors
     /// Always.
-    fn result<T, E>(self) -> Result<Result<T, E>, Panicked>;
+    fn __result<T, E>(self) -> Result<Result<T, E>, Panicked>;
 }
 
 impl<R> ResultFallback for ResultProbe<R> {
-    fn result<T, E>(self) -> Result<Result<T, E>, Panicked> {
+    fn __result<T, E>(self) -> Result<Result<T, E>, Panicked> {
         Err(Panicked)
     }
 }
