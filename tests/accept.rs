@@ -14,6 +14,7 @@ mod accept {
     mod b94_debug_handler;
     mod b95_utoipa;
     mod b99_bodies;
+    mod beside;
     mod consumers;
     mod external;
     mod groups;

@@ -122,9 +122,7 @@ pub mod choosing_effects {}
 
 #[doc = include_str!("docs/options.md")]
 pub mod options {
-    pub use crate::model::options::{
-        FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, SetCookie,
-    };
+    pub use crate::model::options::*;
 }
 
 pub use idem_macros::idempotent;

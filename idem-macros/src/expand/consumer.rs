@@ -8,7 +8,7 @@ use syn::{Type, spanned::Spanned as _};
 use super::{
     at_tx_type, call, extractors,
     handler::Parts,
-    options::{FunctionPath, handler_options},
+    options::handler_options,
     paths::{at, consumer_result},
     read,
 };
@@ -26,7 +26,7 @@ pub(super) fn consumer(private: &TokenStream, plan: &Plan<'_>, id: &Access, payl
     };
     let form = quote_spanned!(form.span()=> #form::form());
     let begin = begin(private, plan, id, payload);
-    let options = handler_options(private, plan, FunctionPath::AsWritten);
+    let options = handler_options(private, plan);
     let call = call(plan, &quote_spanned!(Span::mixed_site()=> #private::Message::param(&mut __claimed)));
     let run = quote_spanned! {Span::mixed_site()=>
         #begin

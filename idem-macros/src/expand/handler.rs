@@ -4,13 +4,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
 use syn::spanned::Spanned as _;
 
-use super::{
-    at_tx_type, call, extractors,
-    openapi::{self, handler_type},
-    options::{FunctionPath, handler_options},
-    paths::at,
-    read,
-};
+use super::{at_tx_type, call, extractors, marker, openapi, paths::at, read};
 use crate::plan::{Access, Plan, Returns};
 
 /// Signature, body, and what stands beside.
@@ -18,26 +12,22 @@ pub(super) type Parts = (TokenStream, TokenStream, TokenStream);
 
 /// A handler whose key is in a header.
 pub(super) fn of_requests(private: &TokenStream, plan: &Plan<'_>, when: &TokenStream) -> Parts {
-    let options = handler_options(private, plan, FunctionPath::AsWritten);
-    let begin = quote_spanned! {Span::mixed_site()=>
-        #private::Call::begin(__call, const { &#options }, __scope)
-    };
-    handler(private, plan, &begin, when)
+    handler(private, plan, &quote_spanned!(Span::mixed_site()=> #private::Call::begin(__call, __scope)), when)
 }
 
 /// A handler whose key is in the event that it receives.
 pub(super) fn of_events(private: &TokenStream, plan: &Plan<'_>, id: &Access, when: &TokenStream) -> Parts {
-    let options = handler_options(private, plan, FunctionPath::AsWritten);
     let id = read(private, "event_id", id, &call_arguments(private));
     let begin = quote_spanned! {Span::mixed_site()=> {
         let __id = #id;
-        #private::Call::begin_event(__call, const { &#options }, __scope, __id)
+        #private::Call::begin_event(__call, __scope, __id)
     } };
     handler(private, plan, &begin, when)
 }
 
 fn handler(private: &TokenStream, plan: &Plan<'_>, begin: &TokenStream, when: &TokenStream) -> Parts {
-    let (parameter, debug_copy) = (parameter(private, plan), debug_copy(private, plan));
+    let marker = marker::name(plan);
+    let (parameter, debug_copy) = (parameter(private, plan, &marker), debug_copy(private, plan));
     let signature = &plan.function.sig;
     // With the user's own first and last token it is the user's item: if no route uses it, rustc says so.
     let (asynchronous, function, name) = (signature.asyncness, signature.fn_token, &signature.ident);
@@ -52,7 +42,9 @@ fn handler(private: &TokenStream, plan: &Plan<'_>, begin: &TokenStream, when: &T
         let (__tasks, mut __attempts) = #begin;
         #attempts
     };
-    (signature, run, openapi::utoipa_path(private, when, plan))
+    let mut beside = marker::items(private, when, plan, &marker);
+    beside.extend(openapi::utoipa_path(private, when, plan, &marker));
+    (signature, run, beside)
 }
 
 fn call_arguments(private: &TokenStream) -> TokenStream {
@@ -60,11 +52,11 @@ fn call_arguments(private: &TokenStream) -> TokenStream {
 }
 
 /// The one parameter of the handler that axum gets.
-fn parameter(private: &TokenStream, plan: &Plan<'_>) -> TokenStream {
-    let handler_type = handler_type(private, plan);
+fn parameter(private: &TokenStream, plan: &Plan<'_>, marker: &Ident) -> TokenStream {
+    let returned = openapi::returned(private, plan);
     let (caret, private) = at_tx_type(plan);
     let (effects, types) = (effects(plan), extractors(plan).map(|(ty, _)| ty));
-    quote_spanned!(caret=> __call: #private::Call<#effects, (#(#types,)*), #handler_type>)
+    quote_spanned!(caret=> __call: #private::Call<#effects, (#(#types,)*), #returned, #marker>)
 }
 
 /// The effects that the type behind `&mut` stands for, and with them the database.

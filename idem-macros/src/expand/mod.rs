@@ -4,6 +4,7 @@
 mod consumer;
 mod fallback;
 mod handler;
+mod marker;
 mod openapi;
 mod options;
 mod paths;

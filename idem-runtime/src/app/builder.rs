@@ -16,14 +16,13 @@ use crate::{
     model::{
         handler_options::Policy,
         lease_duration::LeaseDuration,
-        options::{
-            FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, SetCookie,
-        },
+        // The types in the rows of the table.
+        options::*,
         retention::Retention,
     },
 };
 
-/// The defaults of an application. Each option of the attribute has one here; the attribute overrides it.
+/// The choices of an application. The options of `#[idempotent]` override them for one handler.
 ///
 /// ```
 /// # #[cfg(feature = "sqlite")]
@@ -47,9 +46,8 @@ pub struct Builder<Db: Backend> {
     render: Option<Box<Render>>,
 }
 
-/// One setter an option of the attribute.
-macro_rules! defaults {
-    ($($(#[$doc:meta])* $option:ident: $Type:ty,)*) => {
+macro_rules! setters {
+    ($($(#[$doc:meta])* $option:ident: $Type:ty $(as $Value:ty)? = $default:expr;)*) => {
         impl<Db: Backend> Builder<Db> {
             $(
                 $(#[$doc])*
@@ -62,32 +60,7 @@ macro_rules! defaults {
     };
 }
 
-defaults! {
-    /// Whether a protected request must carry a key. Default: [`KeyPresence::Required`].
-    key: KeyPresence,
-    /// The form of keys. Default: [`KeyFormat::Any`].
-    key_format: KeyFormat,
-    /// The status of a key reused for another request. Default: [`Mismatch::Unprocessable`].
-    mismatch: Mismatch,
-    /// How long records answer. Default: [`Retention::DAY`].
-    retention: Retention,
-    /// What a request is compared by. Default: [`FingerprintRule::Bytes`].
-    fingerprint: FingerprintRule,
-    /// What a twin of a running request meets. Default: [`InProgress::Reject`].
-    in_progress: InProgress,
-    /// How long an attempt with external effects may stay in progress without renewal. Default: [`LeaseDuration::MINUTE`].
-    lease: LeaseDuration,
-    /// What becomes of a 5xx or a panic. Default: [`OnServerError::Store`].
-    on_server_error: OnServerError,
-    /// The isolation level of transactions. Default: the database's own.
-    isolation: Isolation,
-    /// The largest response body that is stored, in bytes. Default: 1 MiB.
-    max_response: usize,
-    /// The methods that are protected. Default: [`Methods::PostAndPatch`].
-    methods: Methods,
-    /// Whether a replay repeats `Set-Cookie` lines. Default: [`SetCookie::Replay`].
-    set_cookie: SetCookie,
-}
+with_options!(setters);
 
 impl<Db: Backend> Builder<Db> {
     pub(super) fn new(pool: Pool<Db>) -> Self {

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     app::Idempotency,
     model::{
-        handler_options::HandlerOptions,
+        handler_options::HandlerMarker,
         message_id::EventId,
         scope::{Scope, ScopeId},
     },
@@ -27,20 +27,20 @@ use crate::{
 
 /// A request whose arguments have been extracted, in axum's own order, before anything looked at its key.
 ///
-/// `H` describes the handler to OpenAPI documents. It means nothing for the request.
-pub struct Call<E: Effects, T, H> {
+/// `R` is what the handler returns, for OpenAPI documents. `H` stands for the handler.
+pub struct Call<E: Effects, T, R, H> {
     arguments: T,
     request: ExtractedRequest<T>,
     idempotency: Idempotency<E::Db>,
     started_at: Instant,
-    handler: PhantomData<fn() -> H>,
+    handler: PhantomData<fn() -> (R, H)>,
 }
 
 /// A marker that keeps `Call`'s impl from overlapping axum's blanket `FromRequest` for the extractors of parts.
 pub struct Via<M>(PhantomData<M>);
 
 #[diagnostic::do_not_recommend]
-impl<S, M, E, T, H> FromRequest<S, Via<M>> for Call<E, T, H>
+impl<S, M, E, T, R, H> FromRequest<S, Via<M>> for Call<E, T, R, H>
 where
     E: Effects,
     T: FromRequest<S, M> + Send + 'static,
@@ -66,23 +66,24 @@ where
     }
 }
 
-impl<E: Effects, T: Send + 'static, H> Call<E, T, H> {
+impl<E: Effects, T: Send + 'static, R, H: HandlerMarker> Call<E, T, R, H> {
     /// The extracted arguments, for the one that is the scope.
     pub fn arguments(&self) -> &T {
         &self.arguments
     }
 
     /// Splits the request into the task to run in and the attempts to run there.
-    pub fn begin(self, handler: &'static HandlerOptions, scope: ScopeId) -> (Tasks, Attempts<E, T>) {
-        self.begin_by(handler, scope, KeySource::Header)
+    pub fn begin(self, scope: ScopeId) -> (Tasks, Attempts<E, T>) {
+        self.begin_by(scope, KeySource::Header)
     }
 
     /// The same for an event, whose id is the key.
-    pub fn begin_event(self, handler: &'static HandlerOptions, scope: ScopeId, id: EventId) -> (Tasks, Attempts<E, T>) {
-        self.begin_by(handler, scope, KeySource::Event(id))
+    pub fn begin_event(self, scope: ScopeId, id: EventId) -> (Tasks, Attempts<E, T>) {
+        self.begin_by(scope, KeySource::Event(id))
     }
 
-    fn begin_by(self, handler: &'static HandlerOptions, scope: ScopeId, key: KeySource) -> (Tasks, Attempts<E, T>) {
+    fn begin_by(self, scope: ScopeId, key: KeySource) -> (Tasks, Attempts<E, T>) {
+        let handler = const { &H::OPTIONS };
         let span = tracing::info_span!("idempotent", operation = handler.operation);
         let tasks = Tasks { tracker: self.idempotency.app.tasks.clone(), span };
         let context = RequestContext::new(self.idempotency, handler, self.started_at);

@@ -15,7 +15,8 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use crate::{
     app::problem::Code,
     model::{
-        options::{Replay, SetCookie},
+        handler_options::Replay,
+        options::SetCookie,
         record::{Record, Unreadable},
     },
 };

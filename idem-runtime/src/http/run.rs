@@ -126,8 +126,7 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
     }
 
     fn replay(&self, record: Record) -> Response {
-        let policy = &self.context.policy;
-        match replay(record, policy.set_cookie, policy.replay) {
+        match replay(record, self.context.policy.set_cookie, self.context.handler.replays()) {
             Ok(response) => {
                 self.context.report(ResponseKind::Replayed);
                 response

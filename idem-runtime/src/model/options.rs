@@ -1,10 +1,47 @@
-//! The choices that a handler or an application makes: one enum for each option, no booleans.
-//! `handler_options` holds the set that one handler or one application chose.
+//! The options that a handler and an application can choose: an enum for each, no booleans, and one table of them all.
+//! `handler_options` and the builder are made from the table.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, request::Parts};
+
+/// Passes the table of options to the macro `$with`. A new option is one row.
+///
+/// A row has the documentation of the builder's setter, the name, the type, and the value that holds where neither the
+/// application nor the handler chooses. `as` names the type of that value where it is another one.
+macro_rules! with_options {
+    ($with:ident) => {
+        $with! {
+            /// Sets whether a protected request must carry a key. Default: [`KeyPresence::Required`].
+            key: KeyPresence = KeyPresence::Required;
+            /// Sets the form of keys. Default: [`KeyFormat::Any`].
+            key_format: KeyFormat = KeyFormat::Any;
+            /// Sets the status for a key reused with another request. Default: [`Mismatch::Unprocessable`].
+            mismatch: Mismatch = Mismatch::Unprocessable;
+            /// Sets how long records are replayed. Default: [`Retention::DAY`].
+            retention: Retention = Retention::DAY;
+            /// Sets what requests are compared by. Default: [`FingerprintRule::Bytes`].
+            fingerprint: FingerprintRule = FingerprintRule::Bytes;
+            /// Sets what an in-flight duplicate gets. Default: [`InProgress::Reject`].
+            in_progress: InProgress = InProgress::Reject;
+            /// Sets how long an attempt with external effects may stay in progress without renewal.
+            /// Default: [`LeaseDuration::MINUTE`].
+            lease: LeaseDuration = LeaseDuration::MINUTE;
+            /// Sets what happens after a 5xx or a panic. Default: [`OnServerError::Store`].
+            on_server_error: OnServerError = OnServerError::Store;
+            /// Sets the isolation level of transactions. Default: the database's own.
+            isolation: Isolation as Option<Isolation> = None;
+            /// Sets the largest response body that is stored, in bytes. Default: 1 MiB.
+            max_response: usize = 1024 * 1024;
+            /// Sets which methods are protected. Default: [`Methods::PostAndPatch`].
+            methods: Methods = Methods::PostAndPatch;
+            /// Sets whether a replay repeats `Set-Cookie` lines. Default: [`SetCookie::Replay`].
+            set_cookie: SetCookie = SetCookie::Replay;
+        }
+    };
+}
+pub(crate) use with_options;
 
 /// Whether a protected request must carry a key. `key = required | optional`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,13 +166,4 @@ pub enum SetCookie {
     Replay,
     /// They are not stored.
     Drop,
-}
-
-/// What an event that was handled before is answered with. `replay = status | full`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replay {
-    /// The status alone: a sender of events reads nothing else.
-    Status,
-    /// The stored answer, headers and body.
-    Full,
 }
