@@ -17,6 +17,8 @@ mod accept {
     mod beside;
     mod consumers;
     mod external;
+    mod groups;
+    mod hidden;
     mod options;
     mod renamed;
     mod stacks;

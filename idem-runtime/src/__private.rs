@@ -1,7 +1,7 @@
 //! The items that an expansion of `#[idempotent]` names, and the types that those items expose.
 //! Not a public interface: it changes in any release.
 
-pub use std::{result::Result, time::Duration};
+pub use std::{option::Option, result::Result, time::Duration};
 
 pub use axum::response::Response;
 

@@ -25,7 +25,7 @@ impl Access {
     /// Access to the parameter that `scope` names.
     pub(crate) fn scope(wanted: &ScopeArg, roles: &Roles<'_>) -> Option<Self> {
         let owner = roles.owner(&wanted.parameter)?;
-        let binding = Ident::new("scope", Span::mixed_site().located_at(scope_caret(owner)));
+        let binding = Ident::new("__scope", Span::mixed_site().located_at(scope_caret(owner)));
         Some(Self::of(&wanted.parameter, owner, roles, &binding, quote!(#binding)))
     }
 

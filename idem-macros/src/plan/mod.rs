@@ -152,7 +152,7 @@ fn settings(args: &Args) -> Vec<(&'static str, &Setting)> {
 }
 
 fn parameters(function: &Function) -> Vec<Parameter<'_>> {
-    let name = |index| format_ident!("argument_{index}", span = Span::mixed_site());
+    let name = |index| format_ident!("__argument_{index}", span = Span::mixed_site());
     function
         .typed()
         .enumerate()

@@ -14,20 +14,21 @@ use crate::{
     engine::Panicked,
 };
 
-/// Looks for a database error behind what a body returned: `(&&Probe(&result)).cause()`.
+/// Looks for a database error behind what a body returned: `(&&Probe(&result)).__cause()`.
 ///
 /// Autoref specialisation: method look-up takes `CauseViaError` if the body returned a `Result` whose error is an
-/// `Error`, else `CauseFallback`. So a handler's return type needs no bound.
+/// `Error`, else `CauseFallback`. So a handler's return type needs no bound. The method's name is one that
+/// no trait of the user has.
 pub struct Probe<'r, R>(pub &'r Result<R, Panicked>);
 
 /// See [`Probe`].
 pub trait CauseViaError {
     /// Follows the error's sources.
-    fn cause(&self) -> Cause;
+    fn __cause(&self) -> Cause;
 }
 
 impl<T, E: StdError + 'static> CauseViaError for &Probe<'_, Result<T, E>> {
-    fn cause(&self) -> Cause {
+    fn __cause(&self) -> Cause {
         let Ok(Err(error)) = self.0 else { return Cause::Unknown };
         let mut sources = std::iter::successors(Some(error as &(dyn StdError + 'static)), |&error| error.source());
         let database = sources.find_map(|error| {
@@ -42,11 +43,11 @@ impl<T, E: StdError + 'static> CauseViaError for &Probe<'_, Result<T, E>> {
 /// See [`Probe`].
 pub trait CauseFallback {
     /// Returns [`Cause::Unknown`].
-    fn cause(&self) -> Cause;
+    fn __cause(&self) -> Cause;
 }
 
 impl<R> CauseFallback for Probe<'_, R> {
-    fn cause(&self) -> Cause {
+    fn __cause(&self) -> Cause {
         Cause::Unknown
     }
 }
@@ -132,7 +133,7 @@ mod tests {
 
     fn cause_of(error: AppError) -> Cause {
         let result: Result<Result<(), AppError>, Panicked> = Ok(Err(error));
-        (&&Probe(&result)).cause()
+        (&&Probe(&result)).__cause()
     }
 
     #[test]
@@ -151,8 +152,8 @@ mod tests {
         assert_eq!(cause_of(AppError::Transparent(sqlx::Error::RowNotFound)), Cause::Unknown);
         assert_eq!(cause_of(AppError::Hidden), Cause::Unknown);
         let no_result: Result<&str, Panicked> = Ok("40001");
-        assert_eq!(Probe(&no_result).cause(), Cause::Unknown);
+        assert_eq!(Probe(&no_result).__cause(), Cause::Unknown);
         let panicked: Result<Result<(), AppError>, Panicked> = Err(Panicked);
-        assert_eq!((&&Probe(&panicked)).cause(), Cause::Unknown);
+        assert_eq!((&&Probe(&panicked)).__cause(), Cause::Unknown);
     }
 }

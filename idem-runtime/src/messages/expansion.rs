@@ -36,7 +36,7 @@ impl<T, E> Returned for Result<T, E> {
     type Error = E;
 }
 
-/// The outcome of a consumer's function as a `Result`: `ResultProbe(result).result()`.
+/// The outcome of a consumer's function as a `Result`: `ResultProbe(result).__result()`.
 ///
 /// Method look-up takes the inherent method for a `Result`. Other types are an error already, by [`Returned`] in the
 /// signature; [`ResultFallback`] prevents a second error.
@@ -47,7 +47,7 @@ impl<T, E> ResultProbe<Result<T, E>> {
     ///
     /// # Errors
     /// The function's panic.
-    pub fn result(self) -> Result<Result<T, E>, Panicked> {
+    pub fn __result(self) -> Result<Result<T, E>, Panicked> {
         self.0
     }
 }
@@ -58,11 +58,11 @@ pub trait ResultFallback {
     ///
     /// # Errors
     /// Always.
-    fn result<T, E>(self) -> Result<Result<T, E>, Panicked>;
+    fn __result<T, E>(self) -> Result<Result<T, E>, Panicked>;
 }
 
 impl<R> ResultFallback for ResultProbe<R> {
-    fn result<T, E>(self) -> Result<Result<T, E>, Panicked> {
+    fn __result<T, E>(self) -> Result<Result<T, E>, Panicked> {
         Err(Panicked)
     }
 }
