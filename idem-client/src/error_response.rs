@@ -5,7 +5,7 @@ use std::{fmt, time::SystemTime};
 
 use bytes::Bytes;
 use reqwest::{StatusCode, header::HeaderMap};
-use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::response::retry_after;
 
@@ -22,12 +22,6 @@ pub struct ErrorResponse {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) truncated: bool,
-}
-
-/// The member of a problem document that this crate reads.
-#[derive(Deserialize)]
-struct Problem {
-    code: String,
 }
 
 impl ErrorResponse {
@@ -63,8 +57,8 @@ impl ErrorResponse {
     /// `in-progress`.
     #[must_use]
     pub fn code(&self) -> Option<String> {
-        let problem: Problem = serde_json::from_slice(&self.body).ok()?;
-        Some(problem.code)
+        let problem: Map<String, Value> = serde_json::from_slice(&self.body).ok()?;
+        Some(problem.get("code")?.as_str()?.to_owned())
     }
 
     /// Returns whether the client retries this response unless [`Builder::retry_on`](crate::Builder::retry_on) replaces the
