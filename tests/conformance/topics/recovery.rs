@@ -166,7 +166,8 @@ async fn a_reconciler_that_errs_panics_or_hangs_harms_no_other_record() {
             }
         }
     }
-    let recovery = service.app.idempotency.recovery().reconcile_timeout(Duration::from_millis(300));
+    // Of the one that hangs; the others must be done by then, on a busy machine too.
+    let recovery = service.app.idempotency.recovery().reconcile_timeout(Duration::from_secs(3));
     let recovery = recovery
         .reconciler("create_charge", Moody(service.app.clone()))
         .reconciler("other", Moody(service.app.clone()));
