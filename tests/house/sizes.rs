@@ -5,8 +5,11 @@ use super::tree::{Tree, assert_none};
 
 const MOST: usize = 300;
 
-/// Data, and why it is in one file.
-const DATA: &[(&str, &str)] = &[];
+/// Longer ones, and why: data.
+const DATA: &[(&str, &str)] = &[
+    ("idem-runtime/src/backend/postgres/leases.rs", "to be split with its folder"),
+    ("idem-runtime/src/backend/postgres/mod.rs", "to be split with its folder"),
+];
 
 fn too_long(tree: &Tree, data: &[(&str, &str)]) -> Vec<String> {
     let mut findings = Vec::new();
