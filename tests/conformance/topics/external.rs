@@ -215,7 +215,7 @@ async fn b60_retry_after_never_exceeds_what_is_left_of_the_lease() {
     let left: i64 = sqlx::query_scalar(REMAINING).fetch_one(&service.pool).await.unwrap();
     assert!((50_000..=60_000).contains(&left), "{left} of the default lease");
     // A fraction of a second left: no whole second to be sent away for.
-    service.execute(super::HALF_A_SECOND).await;
+    service.execute(super::UNDER_A_SECOND).await;
     assert_eq!(retry_after(&other.post("/hold-charge", "k", "1").await), 0);
     // None left: the attempt is dead until somebody decides, and no retry runs it again.
     service.execute(LAPSE).await;
