@@ -191,6 +191,12 @@ async fn extractors_answer_before_the_key_is_looked_at() {
     assert_eq!(service.counts().await, (0, 0, 0));
 }
 
+/// The head of Alice's request with a body in chunks.
+fn chunked(path: &str) -> String {
+    let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer alice\r\n{KEY}: k\r\n");
+    head + "transfer-encoding: chunked\r\n\r\n"
+}
+
 #[tokio::test]
 async fn a_request_over_a_limit_is_413_with_and_without_a_body_extractor() {
     for routes in [routes().layer(DefaultBodyLimit::max(100)), routes().layer(RequestBodyLimitLayer::new(100))] {

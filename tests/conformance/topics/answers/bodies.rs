@@ -3,12 +3,6 @@
 
 use super::*;
 
-/// The head of Alice's request with a body in chunks.
-fn chunked(path: &str) -> String {
-    let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer alice\r\n{KEY}: k\r\n");
-    head + "transfer-encoding: chunked\r\n\r\n"
-}
-
 /// A body that a task of its own reads while the request goes on.
 struct Spooled(JoinHandle<Bytes>);
 
