@@ -192,5 +192,8 @@ async fn b83_a_stream_of_duplicates_is_ordinary_and_no_error_of_the_logs() {
     assert_no_secret("the log", &text);
     let of = |outcome: &str| text.lines().filter(|line| line.contains(&format!("outcome=\"{outcome}\""))).count();
     assert_eq!((of("stored"), of("replayed"), of("idempotency-key-reuse")), (1, 9, 1), "{text}");
-    assert!(!text.contains("ERROR") && !text.contains("WARN"), "{text}");
+    // On a busy machine sqlx warns of a slow statement.
+    let ours = || text.lines().filter(|line| line.contains(" idem_runtime::"));
+    assert!(ours().count() >= 11, "{text}");
+    assert!(!ours().any(|line| line.contains("ERROR") || line.contains("WARN")), "{text}");
 }
