@@ -109,7 +109,7 @@ fn attempts(private: &TokenStream, plan: &Plan<'_>) -> TokenStream {
                 (&&#private::Probe(&result)).cause()
             };
             let outcome = #outcome;
-            if let Some(response) = claim.settle(outcome).await {
+            if let Some(response) = attempts.settle(claim, outcome).await {
                 return response;
             }
         }

@@ -10,6 +10,7 @@ use crate::{
     model::{fingerprint::Fingerprint, options::Isolation, record::Record, record_id::RecordId, retention::Retention},
 };
 
+mod cause;
 pub(crate) mod error;
 mod leases;
 #[cfg(feature = "postgres")]
@@ -17,6 +18,8 @@ mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+pub use cause::Cause;
+pub(crate) use cause::{cause, database_cause};
 pub(crate) use leases::{AttemptId, Holder, InProgressRecord, LeaseRequest, Leases, StalledRow, Survey, Take};
 
 /// The version of the schema that this build reads and writes.
@@ -239,33 +242,4 @@ fn expect_version(found: Option<i32>) -> Result<(), Error> {
 /// A length of time that a database counted; none where it is over.
 fn milliseconds(counted: i64) -> Duration {
     Duration::from_millis(u64::try_from(counted).unwrap_or(0))
-}
-
-/// What the database has to do with the error that a body returned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// A serialization failure or a deadlock: the whole transaction may simply be run again.
-    Conflict,
-    /// The database could not write. SQLite has then rolled back the whole transaction by itself.
-    Unwritable,
-    /// Nothing that is known.
-    Unknown,
-}
-
-/// What a statement's error says of its transaction, whatever the database: handlers' errors do not tell which it was.
-pub(crate) fn cause(error: &dyn DatabaseError) -> Cause {
-    if asks_for_another_run(error) {
-        return Cause::Conflict;
-    }
-    #[cfg(feature = "sqlite")]
-    if error.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_some_and(sqlite::could_not_write) {
-        return Cause::Unwritable;
-    }
-    Cause::Unknown
-}
-
-/// Whether the database asks for the whole transaction to be run again: serialization failure, deadlock (SQLSTATE).
-/// SQLite's transactions hold the write lock from their start and never have to be.
-fn asks_for_another_run(error: &dyn DatabaseError) -> bool {
-    matches!(error.code().as_deref(), Some("40001" | "40P01"))
 }

@@ -19,7 +19,7 @@ use crate::{
         telemetry::ResponseKind,
     },
     backend::{Cause, ClaimRequest},
-    engine::{Reason, Refusal},
+    engine::{Plans, Reason, Refusal},
     model::{
         fingerprint::Comparison,
         options::InProgress,
@@ -45,20 +45,12 @@ pub struct Attempts<E: Effects, T> {
     context: RequestContext<E::Db>,
     identity: Identity,
     begun: u32,
+    plans: Plans,
 }
 
 /// One attempt while its body runs. Dropped, it rolls back, or with external effects leaves its record in progress.
 pub struct RunningAttempt<E: Effects> {
     held: E::Held,
-    context: RequestContext<E::Db>,
-    next: Next,
-}
-
-/// What follows if the transaction loses against others.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Next {
-    Attempt,
-    GiveUp,
 }
 
 impl<E: Effects, T: Send + 'static> Attempts<E, T> {
@@ -69,7 +61,7 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         scope: ScopeId,
         key: KeySource,
     ) -> Self {
-        Self { arguments: Some(arguments), request, context, identity: Identity { scope, key }, begun: 0 }
+        Self { arguments: Some(arguments), request, context, identity: Identity { scope, key }, begun: 0, plans: Plans::Cached }
     }
 
     /// Claims the key for one execution of the body.
@@ -94,11 +86,34 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         let context = ClaimContext {
             request: &self.context,
             in_progress,
+            plans: self.plans,
             stored_request: self.context.handler.stores_request().then(|| self.request.encode()),
         };
         let held = E::claim(context, claim.as_ref()).await.map_err(|refusal| self.refused(refusal, claim.as_ref()))?;
-        let next = if self.begun < MAX_ATTEMPTS { Next::Attempt } else { Next::GiveUp };
-        Ok((RunningAttempt { held, context: self.context.clone(), next }, arguments))
+        Ok((RunningAttempt { held }, arguments))
+    }
+
+    /// Settles the attempt. `Some`: the response to send; what it says is committed. `None`: run again.
+    ///
+    /// It takes the attempt, so nothing is settled twice, and returns the response, so none leaves before COMMIT.
+    pub async fn settle(&mut self, attempt: RunningAttempt<E>, outcome: Outcome) -> Option<Response> {
+        let cause = outcome.cause();
+        self.plans = if cause == Cause::StalePlan { Plans::Anew } else { Plans::Cached };
+        let disposition = Disposition::of(outcome, &self.context);
+        let (response, kind) = match E::settle(attempt.held, disposition, &self.context).await {
+            Ok(settled) => settled,
+            Err(unsettled) if unsettled.reason == Reason::RunAgain && self.begun < MAX_ATTEMPTS => return None,
+            Err(unsettled) => {
+                let code = E::code(match unsettled.reason {
+                    // The database ended the transaction, not the handler.
+                    Reason::TransactionEnded if cause == Cause::Passing => Code::StoreUnavailable,
+                    reason => reason.into(),
+                });
+                (self.context.problem(code), ResponseKind::Problem(code))
+            }
+        };
+        self.context.report(kind);
+        Some(response)
     }
 
     /// The response to a request whose body does not run.
@@ -156,28 +171,5 @@ impl<E: Effects> RunningAttempt<E> {
     /// The handler's `&mut` parameter. A transaction becomes a connection by deref coercion, if one is taken.
     pub fn param(&mut self) -> &mut E::Param {
         E::param(&mut self.held)
-    }
-
-    /// Settles the claim. `Some`: the response to send; what it says is committed. `None`: run again.
-    ///
-    /// It takes the attempt, so nothing is settled twice, and returns the response, so none leaves before COMMIT.
-    pub async fn settle(self, outcome: Outcome) -> Option<Response> {
-        let Self { held, context, next } = self;
-        let cause = outcome.cause();
-        let disposition = Disposition::of(outcome, &context);
-        let (response, kind) = match E::settle(held, disposition, &context).await {
-            Ok(settled) => settled,
-            Err(unsettled) if unsettled.reason == Reason::RunAgain && next == Next::Attempt => return None,
-            Err(unsettled) => {
-                let code = E::code(match unsettled.reason {
-                    // The database ended the transaction, not the handler.
-                    Reason::TransactionEnded if cause == Cause::Unwritable => Code::StoreUnavailable,
-                    reason => reason.into(),
-                });
-                (context.problem(code), ResponseKind::Problem(code))
-            }
-        };
-        context.report(kind);
-        Some(response)
     }
 }

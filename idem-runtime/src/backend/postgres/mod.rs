@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::{
     Backend, ClaimOutcome, ClaimRequest, Conflict, Duplicate, Fault, InProgressRecord, Opening, ReadFirst, Written,
-    asks_for_another_run, expect_version, milliseconds,
+    cause::asks_for_another_run, expect_version, milliseconds,
 };
 use crate::{
     backend::error::Error,
@@ -205,7 +205,7 @@ impl Backend for Postgres {
     fn fault(error: &sqlx::Error) -> Fault {
         let Some(database) = error.as_database_error() else { return Fault::Unavailable };
         match database.code().as_deref() {
-            _ if asks_for_another_run(database) => Fault::Transient,
+            Some(code) if asks_for_another_run(code) => Fault::Transient,
             // in failed transaction: a statement of the handler failed, and nothing after it counts
             Some("25P02") => Fault::Aborted,
             // undefined function, table, column; insufficient privilege; invalid schema
@@ -222,7 +222,7 @@ impl Backend for Postgres {
             return None;
         }
         Some(match database.code().get(..2) {
-            _ if asks_for_another_run(database) => Fault::Transient,
+            _ if asks_for_another_run(database.code()) => Fault::Transient,
             // insufficient resources, object in use, operator intervention, system error
             Some("53" | "55" | "57" | "58") => Fault::Unavailable,
             // A deferred constraint or trigger of the application.
@@ -351,6 +351,16 @@ impl Locks {
 /// The advisory lock of a digest: its first 64 bits. Of two keys that run at one moment, one pair in 2^64 shares it.
 fn number(digest: &[u8]) -> i64 {
     digest.first_chunk().map_or(0, |start| i64::from_be_bytes(*start))
+}
+
+/// Whether a prepared statement was refused because the schema has changed since ("cached plan must not change result type",
+/// told by the routine, since its SQLSTATE has other uses), or because the server has it no longer.
+pub(super) fn is_stale_plan(error: &PgDatabaseError) -> bool {
+    match error.code() {
+        "0A000" => error.routine() == Some("RevalidateCachedQuery"),
+        "26000" => true,
+        _ => false,
+    }
 }
 
 /// The SQLSTATE of a database error.

@@ -101,10 +101,14 @@ const SCHEMA_AS_MADE: &str = "\
 /// Primary result codes (the low byte of an extended one): <https://sqlite.org/rescode.html>.
 const SQLITE_ERROR: i32 = 1;
 const SQLITE_BUSY: i32 = 5;
+const SQLITE_LOCKED: i32 = 6;
 const SQLITE_NOMEM: i32 = 7;
 const SQLITE_READONLY: i32 = 8;
+const SQLITE_INTERRUPT: i32 = 9;
 const SQLITE_IOERR: i32 = 10;
 const SQLITE_FULL: i32 = 13;
+const SQLITE_CANTOPEN: i32 = 14;
+const SQLITE_PROTOCOL: i32 = 15;
 const SQLITE_CONSTRAINT: i32 = 19;
 
 impl Backend for Sqlite {
@@ -253,10 +257,21 @@ fn found(row: &SqliteRow) -> Result<ClaimOutcome<()>, sqlx::Error> {
     }))
 }
 
-/// Whether a statement failed in a way after which SQLite may have rolled back its whole transaction:
+/// Whether time or another connection heals what a statement met. After some of these SQLite has rolled back the whole transaction:
 /// <https://sqlite.org/lang_transaction.html#response_to_errors_within_a_transaction>.
-pub(super) fn could_not_write(error: &SqliteError) -> bool {
-    [SQLITE_NOMEM, SQLITE_READONLY, SQLITE_IOERR, SQLITE_FULL].map(Some).contains(&primary_of(error))
+pub(super) fn passes(error: &SqliteError) -> bool {
+    let passing = [
+        SQLITE_BUSY,
+        SQLITE_LOCKED,
+        SQLITE_NOMEM,
+        SQLITE_READONLY,
+        SQLITE_INTERRUPT,
+        SQLITE_IOERR,
+        SQLITE_FULL,
+        SQLITE_CANTOPEN,
+        SQLITE_PROTOCOL,
+    ];
+    primary_of(error).is_some_and(|code| passing.contains(&code))
 }
 
 fn primary(error: &sqlx::Error) -> Option<i32> {
