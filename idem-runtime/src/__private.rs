@@ -13,22 +13,22 @@ pub use crate::{
     http::{
         call::{Call, Via, scope_of},
         handler_param::{HoldsIdempotency, IdempotencyOn, OnAttempt, OnDatabase, holds, never},
-        outcome::{CauseViaError, CauseFallback, Outcome, Probe, outcome},
+        outcome::{CauseFallback, CauseViaError, Outcome, Probe, outcome},
         run::{Attempts, RunningAttempt},
         tasks::{Finishing, Tasks},
     },
     messages::{
         ConsumeError, Once,
         claim::{Message, Unclaimed, message},
-        expansion::{ResultProbe, ResultFallback, Payload, Returned, payload_of},
+        expansion::{Payload, ResultFallback, ResultProbe, Returned, payload_of},
         value::{Form, form},
     },
     model::{
         handler_options::{HandlerOptions, ScopeRule},
         message_id::{EventId, event_id},
         options::{
-            FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch,
-            OnServerError, Replay, SetCookie,
+            FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, Replay,
+            SetCookie,
         },
     },
     openapi::{Declared, Unnamed, declared},

@@ -23,7 +23,7 @@ use problem::{Code, Problem, Render};
 
 use crate::{
     backend::{Backend, error::Error},
-    engine::{Engine, unbroken},
+    engine::Engine,
     model::{handler_options::Policy, options::Mismatch},
 };
 
@@ -102,8 +102,7 @@ impl<Db: Backend> Idempotency<Db> {
     /// [`Error::Database`] if the database cannot be reached or does not permit it, [`Error::SchemaVersion`] if the table is
     /// newer than this build, [`Error::SchemaMissing`] if a table of that name is not idem's.
     pub async fn migrate(&self) -> Result<(), Error> {
-        let pool = self.pool().clone();
-        unbroken(async move { Db::migrate(&pool).await }).await?;
+        self.app.engine.store.migrate().await?;
         self.check().await
     }
 
@@ -113,7 +112,7 @@ impl<Db: Backend> Idempotency<Db> {
     /// # Errors
     /// [`Error::SchemaMissing`], [`Error::SchemaVersion`], or [`Error::Database`] if the database cannot be reached.
     pub async fn check(&self) -> Result<(), Error> {
-        Db::check(&self.app.engine.store.pool).await
+        self.app.engine.store.step(async move |mut connection| Db::check(&mut connection).await).await
     }
 
     /// Waits until every attempt has ended: those whose clients have gone, too, which a server's own graceful shutdown
@@ -131,10 +130,6 @@ impl<Db: Backend> Idempotency<Db> {
         self.app.tasks.close();
         let drained = tokio::time::timeout(limit, self.app.tasks.wait()).await;
         drained.map_err(|_| Error::StillRunning { running: self.app.tasks.len() })
-    }
-
-    pub(crate) fn pool(&self) -> &Pool<Db> {
-        &self.app.engine.store.pool
     }
 }
 

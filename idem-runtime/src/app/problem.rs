@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::response::Response;
 use http::StatusCode;
 
-use crate::engine::{Reason, StoreErrorKind};
+use crate::engine::{SettleErrorKind, StoreErrorKind};
 use crate::model::options::Mismatch;
 
 /// What a [`Problem`] says, for programs. The text of a code never changes.
@@ -180,12 +180,12 @@ impl From<StoreErrorKind> for Code {
     }
 }
 
-impl From<Reason> for Code {
-    fn from(reason: Reason) -> Self {
-        match reason {
-            Reason::RunAgain => Self::Contention,
-            Reason::Aborted => Self::TransactionAborted,
-            Reason::TransactionEnded => {
+impl From<SettleErrorKind> for Code {
+    fn from(kind: SettleErrorKind) -> Self {
+        match kind {
+            SettleErrorKind::RunAgain => Self::Contention,
+            SettleErrorKind::Aborted => Self::TransactionAborted,
+            SettleErrorKind::TransactionEnded => {
                 tracing::error!(
                     "the transaction is not the one that was opened, so the response was not stored: the handler ran \
                      COMMIT or ROLLBACK, changed the search_path, leaked a nested transaction, or had a nested `begin` \
@@ -193,9 +193,9 @@ impl From<Reason> for Code {
                 );
                 Self::TransactionEnded
             }
-            Reason::Unavailable => Self::StoreUnavailable,
-            Reason::Schema => Self::Schema,
-            Reason::Unknown => Self::OutcomeUnknown,
+            SettleErrorKind::Unavailable => Self::StoreUnavailable,
+            SettleErrorKind::Schema => Self::Schema,
+            SettleErrorKind::Unknown => Self::OutcomeUnknown,
         }
     }
 }

@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     app::{Idempotency, background::BackgroundTask},
     backend::{Backend, error::Error},
-    engine::unbroken,
 };
 
 /// Records a statement deletes at most, so that no lock is held long.
@@ -28,8 +27,9 @@ impl<Db: Backend> Idempotency<Db> {
     async fn prune_until(&self, stopped: &CancellationToken) -> Result<u64, Error> {
         let mut pruned = 0;
         loop {
-            let pool = self.pool().clone();
-            let batch = unbroken(async move { Db::prune(&pool, BATCH).await }).await?;
+            let store = &self.app.engine.store;
+            let batch =
+                store.unhurried_step(async move |mut connection| Db::prune(&mut connection, BATCH).await).await?;
             pruned += batch;
             if batch < BATCH.unsigned_abs() || stopped.is_cancelled() {
                 return Ok(pruned);

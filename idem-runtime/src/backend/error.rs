@@ -5,7 +5,7 @@
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The database answered with an error, or could not be reached.
+    /// The database returned an error, or could not be reached.
     #[error("the idempotency store's database failed")]
     Database(#[from] sqlx::Error),
     /// The table is not there, or is one that idem did not make.

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     app::{problem::Code, telemetry::ResponseKind},
     backend::{Backend, Cause, ClaimRequest},
-    engine::{Panicked, Plans, Refusal, Unsettled, Writes},
+    engine::{Panicked, Plans, Refusal, SettleError, Writes},
     model::{handler_options::Policy, options::InProgress, record::Record},
 };
 
@@ -77,7 +77,7 @@ pub enum Disposition {
 }
 
 /// The response to send, or why nothing settled as intended.
-pub(crate) type Settled = Result<(Response, ResponseKind), Unsettled>;
+pub(crate) type Settled = Result<(Response, ResponseKind), SettleError>;
 
 impl Disposition {
     /// By the database error behind the outcome, else by the response's [`Settle`], else by its status.

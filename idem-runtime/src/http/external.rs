@@ -14,7 +14,10 @@ use super::{
 use crate::{
     app::{problem::Code, telemetry::ResponseKind},
     backend::{AttemptId, Backend, ClaimRequest},
-    engine::{Lease, LeaseTerms, Reason, Refusal, StoreError, UnkeyedTransaction, Unsettled, Writes, attempt::Attempt},
+    engine::{
+        Lease, LeaseTerms, Refusal, SettleError, SettleErrorKind, StoreError, UnkeyedTransaction, Writes,
+        attempt::Attempt,
+    },
     model::{options::OnServerError, record_id::RecordId},
 };
 
@@ -55,8 +58,8 @@ impl<Db: Backend> Effects for External<Db> {
             (None, Some(transaction)) => {
                 let settled = settle_unkeyed(UnkeyedTransaction { transaction, timeout }, disposition).await;
                 // Another run would have other step keys.
-                settled.map_err(|unsettled| match unsettled.reason {
-                    Reason::RunAgain => Unsettled { reason: Reason::Unknown, ..unsettled },
+                settled.map_err(|unsettled| match unsettled.kind {
+                    SettleErrorKind::RunAgain => SettleError { kind: SettleErrorKind::Unknown, ..unsettled },
                     _ => unsettled,
                 })
             }
@@ -79,21 +82,21 @@ async fn settle_lease<Db: Backend>(
     let policy = context.policy;
     let (transaction, writes, response) = match disposition {
         Disposition::Release(response) => {
-            return lease.free(transaction).await.map(|()| (response, ResponseKind::Released));
+            return lease.release(transaction).await.map(|()| (response, ResponseKind::Released));
         }
         Disposition::Failed(response) if policy.on_server_error == OnServerError::Reconcile => {
-            return lease.leave(transaction).await.map(|()| (response, ResponseKind::Pending));
+            return lease.leave_pending(transaction).await.map(|()| (response, ResponseKind::Pending));
         }
         // Time heals the fault here, but says nothing about the other system.
         Disposition::RunAgain(_) | Disposition::Unavailable(_) => {
             let code = Code::OutcomeUnknown;
-            return lease.leave(transaction).await.map(|()| (context.problem(code), ResponseKind::Problem(code)));
+            return lease.leave_pending(transaction).await.map(|()| (context.problem(code), ResponseKind::Problem(code)));
         }
         Disposition::Failed(response) => match lease.unless_aborted(transaction).await {
             Ok(sound) => (sound, Writes::Drop, response),
             Err(aborted) => {
                 warn_not_stored(context);
-                return lease.leave(aborted).await.map(|()| (response, ResponseKind::Pending));
+                return lease.leave_pending(aborted).await.map(|()| (response, ResponseKind::Pending));
             }
         },
         Disposition::Store(writes, response) => (transaction, writes, response),
@@ -113,7 +116,7 @@ async fn settle_lease<Db: Backend>(
         let completed = lease.complete(transaction, Writes::Drop, record).await;
         return completed.map(|()| (buffered.into_response(), ResponseKind::Problem(code)));
     }
-    lease.leave(transaction).await.map(|()| (context.problem(code), ResponseKind::Problem(code)))
+    lease.leave_pending(transaction).await.map(|()| (context.problem(code), ResponseKind::Problem(code)))
 }
 
 fn response_of(disposition: Disposition) -> Response {

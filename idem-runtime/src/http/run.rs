@@ -19,7 +19,7 @@ use crate::{
         telemetry::ResponseKind,
     },
     backend::{Cause, ClaimRequest},
-    engine::{Plans, Reason, Refusal},
+    engine::{Plans, Refusal, SettleErrorKind},
     model::{
         fingerprint::Comparison,
         options::InProgress,
@@ -102,12 +102,12 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         let disposition = Disposition::of(outcome, &self.context);
         let (response, kind) = match E::settle(attempt.held, disposition, &self.context).await {
             Ok(settled) => settled,
-            Err(unsettled) if unsettled.reason == Reason::RunAgain && self.begun < MAX_ATTEMPTS => return None,
+            Err(unsettled) if unsettled.kind == SettleErrorKind::RunAgain && self.begun < MAX_ATTEMPTS => return None,
             Err(unsettled) => {
-                let code = E::code(match unsettled.reason {
+                let code = E::code(match unsettled.kind {
                     // The database ended the transaction, not the handler.
-                    Reason::TransactionEnded if cause == Cause::Passing => Code::StoreUnavailable,
-                    reason => reason.into(),
+                    SettleErrorKind::TransactionEnded if cause == Cause::Passing => Code::StoreUnavailable,
+                    kind => kind.into(),
                 });
                 (self.context.problem(code), ResponseKind::Problem(code))
             }

@@ -13,7 +13,7 @@ use crate::{
         telemetry::{ResponseKind, report},
     },
     backend::{Backend, ClaimRequest},
-    engine::{Claim, Panicked, Refusal, Writes},
+    engine::{Claim, Panicked, Plans, Refusal, TransactionTerms, Writes},
     model::{
         fingerprint::Fingerprint,
         handler_options::HandlerOptions,
@@ -42,7 +42,8 @@ impl<Db: Backend> Consumer<'_, Db> {
             retention: self.retention,
         };
         let engine = &self.idempotency.app.engine;
-        match engine.claim::<Claim<Db>>(&request, &self.isolation, InProgress::Reject).await {
+        let terms = TransactionTerms { isolation: self.isolation, plans: Plans::Cached };
+        match engine.claim::<Claim<Db>>(&request, &terms, InProgress::Reject).await {
             Ok(claim) => Ok(Message { claim, operation, started_at }),
             Err(refusal) => Err(refused(Why::of(refusal, &request))),
         }
@@ -153,7 +154,7 @@ impl<Db: Backend> Message<Db> {
         let Self { claim, operation, started_at } = self;
         let (kind, result) = match claim.record(Writes::Keep, record).await {
             Ok(()) => (ResponseKind::Stored, Ok(Once::Ran(value))),
-            Err(unsettled) => store(unsettled.reason.into(), unsettled.source),
+            Err(unsettled) => store(unsettled.kind.into(), unsettled.source),
         };
         report(operation, kind, started_at);
         result
@@ -161,7 +162,7 @@ impl<Db: Backend> Message<Db> {
 
     /// Rolls back. Whether that succeeds changes nothing: what was not committed is not there.
     async fn release<T, E>(self, why: ConsumeError<E>) -> Result<Once<T>, ConsumeError<E>> {
-        let _freed = self.claim.free().await;
+        let _freed = self.claim.release().await;
         report(self.operation, ResponseKind::Released, self.started_at);
         Err(why)
     }

@@ -4,7 +4,7 @@
 use crate::{
     app::{Idempotency, problem::Code},
     backend::{AttemptId, Backend, Holder, Take, error::Error},
-    engine::{self, Writes, unbroken},
+    engine::{self, Writes, to_completion},
     http::effects::{storable, writes},
     model::{lease_duration::LeaseDuration, record::Record, record_id::RecordId},
     recovery::{StalledAttempt, reconcile::Verdict},
@@ -46,8 +46,9 @@ impl<Db: Backend> Idempotency<Db> {
     /// # Errors
     /// [`Error::Database`].
     pub async fn stalled(&self) -> Result<Vec<StalledAttempt>, Error> {
-        let listed = self.app.engine.store.on_pool(async move |pool| Db::stalled(&pool, MAX_LISTED).await).await?;
-        Ok(listed.into_iter().map(StalledAttempt::of).collect())
+        let listing =
+            self.app.engine.store.step(async move |mut connection| Db::stalled(&mut connection, MAX_LISTED).await);
+        Ok(listing.await?.into_iter().map(StalledAttempt::of).collect())
     }
 
     /// Decides a dead attempt's record by hand, and logs who did (`by`) and what was decided.
@@ -74,16 +75,17 @@ impl<Db: Backend> Idempotency<Db> {
         let attempt = AttemptId::random().map_err(|error| Error::Database(sqlx::Error::Io(error.into())))?;
         let (store, by) = (store.clone(), by.to_owned());
         // Whoever is told of it may have gone: what is decided is in the log all the same.
-        unbroken(async move {
+        to_completion(async move {
             let length = store.timeout.saturating_mul(2).min(LeaseDuration::MAX.length());
-            let taking = store.on_pool(async move |pool| Db::take(&pool, Take::One(&id), attempt, length).await);
+            let taking = store
+                .step(async move |mut connection| Db::take(&mut connection, Take::One(&id), attempt, length).await);
             let taken = taking.await.map_err(Error::Database)?;
             let operation = taken.ok_or(ResolveError::NotStalled)?.operation;
-            let lease = engine::Lease::taken(store, Holder { id, attempt });
+            let lease = engine::Lease::taken_over(store, Holder { id, attempt });
             let ended = match decision {
                 Decision::Complete(writes, record) => lease.complete(None, writes, record).await,
-                Decision::Free => lease.free(None).await,
-                Decision::AskAgain => lease.ask_again().await,
+                Decision::Free => lease.release(None).await,
+                Decision::AskAgain => lease.retry_now().await,
             };
             let outcome = if ended.is_ok() { "written" } else { "not written" };
             tracing::info!(record = %id, operation, by, verdict = said, outcome, "resolved manually");

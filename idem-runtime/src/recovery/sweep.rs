@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     backend::{AttemptId, Backend, Holder, StalledRow, Survey, Take, error::Error},
-    engine::{Lease, Panicked, Store, Unsettled, attempt::Attempt, caught},
+    engine::{Lease, Panicked, SettleError, Store, attempt::Attempt, caught},
     http::effects::{storable, writes},
     model::{handler_options::Policy, lease_duration},
     recovery::telemetry::{reconciled, surveyed},
@@ -32,11 +32,11 @@ const MAX_SOURCES: usize = 20;
 
 impl<Db: Backend> Recovery<Db> {
     pub(crate) async fn sweep_until(&self, stopped: &CancellationToken) -> Result<SweepReport, Error> {
-        let began = Instant::now();
+        let started_at = Instant::now();
         let (operations, max_tries): (Vec<_>, _) = (self.reconcilers.keys().cloned().collect(), self.max_tries);
-        let surveying = self.store().on_pool(async move |pool| {
+        let surveying = self.store().step(async move |mut connection| {
             let operations: Vec<_> = operations.iter().map(String::as_str).collect();
-            Db::survey(&pool, &operations, max_tries).await
+            Db::survey(&mut connection, &operations, max_tries).await
         });
         let survey = surveying.await?;
         surveyed(survey);
@@ -45,7 +45,7 @@ impl<Db: Backend> Recovery<Db> {
         // Tasks of their own: a sweep that is dropped breaks off no statement, and `drain` waits for them.
         let workers = (0..AT_ONCE).zip(0..due).map(|(first, _)| {
             let (recovery, stopped, swept) = (self.clone(), stopped.clone(), Arc::clone(&swept));
-            let worker = Worker { recovery, first, began, stopped, swept };
+            let worker = Worker { recovery, first, started_at, stopped, swept };
             self.idempotency.app.tasks.spawn(worker.run())
         });
         for ended in join_all(workers).await {
@@ -74,14 +74,14 @@ impl<Db: Backend> Recovery<Db> {
         let id = stalled.id();
         let holder = Holder { id, attempt };
         let isolation = self.idempotency.app.policy.isolation;
-        let lease = Lease::taken(self.store().clone(), holder);
+        let lease = Lease::taken_over(self.store().clone(), holder);
         let mut attempt =
             Attempt::new(self.store().clone(), id, stalled.operation().to_owned().into(), isolation, Some(lease));
         let verdict = self.ask(&stalled, &mut attempt).await;
         let (Some(lease), transaction) = attempt.into_parts() else { return SweepOutcome::Failed };
         let pause = self.pause(stalled.tries());
         let (said, ended) = match verdict {
-            Ok(Verdict::NeverExecuted) => (SweepOutcome::Released, lease.free(transaction).await),
+            Ok(Verdict::NeverExecuted) => (SweepOutcome::Released, lease.release(transaction).await),
             Ok(Verdict::Unknown) => (SweepOutcome::Unknown, lease.postpone(transaction, pause, None).await),
             Ok(Verdict::Completed(response)) => {
                 let writes = writes(&response);
@@ -127,8 +127,8 @@ impl<Db: Backend> Recovery<Db> {
     }
 
     /// A verdict that could not be written is asked for again, but not at once.
-    async fn not_written(&self, holder: Holder, pause: Duration, unsettled: Unsettled) {
-        let error = format!("the verdict could not be written: {:?}", unsettled.reason);
+    async fn not_written(&self, holder: Holder, pause: Duration, unsettled: SettleError) {
+        let error = format!("the verdict could not be written: {:?}", unsettled.kind);
         let postponed = self
             .store()
             .step(async move |mut connection| Db::postpone(&mut connection, &holder, pause, Some(&error), None).await)
@@ -164,8 +164,8 @@ struct Worker<Db: Backend> {
     recovery: Recovery<Db>,
     /// At which operation it begins: not all at the same, or one whose reconciler hangs would keep the others from theirs.
     first: usize,
-    /// When the sweep did: what it has postponed since is not due in it again.
-    began: Instant,
+    /// When the sweep started. An attempt that it postponed is not due in it again.
+    started_at: Instant,
     stopped: CancellationToken,
     swept: Arc<Mutex<SweepReport>>,
 }
@@ -196,16 +196,17 @@ impl<Db: Backend> Worker<Db> {
             return Ok(None);
         }
         let attempt = AttemptId::random().map_err(|error| sqlx::Error::Io(error.into()))?;
-        let (operation, since, max_tries) = (operation.to_owned(), self.began.elapsed(), self.recovery.max_tries);
+        let (operation, sweep_age, max_tries) =
+            (operation.to_owned(), self.started_at.elapsed(), self.recovery.max_tries);
         // Time to ask, and to write the verdict.
         let length = self
             .recovery
             .reconcile_timeout
             .saturating_add(self.recovery.store().timeout)
             .min(lease_duration::LeaseDuration::MAX.length());
-        let taking = self.recovery.store().on_pool(async move |pool| {
-            let take = Take::Due { operation: &operation, since, max_tries };
-            Db::take(&pool, take, attempt, length).await
+        let taking = self.recovery.store().step(async move |mut connection| {
+            let take = Take::Due { operation: &operation, sweep_age, max_tries };
+            Db::take(&mut connection, take, attempt, length).await
         });
         Ok(taking.await?.map(|taken| (taken, attempt)))
     }
