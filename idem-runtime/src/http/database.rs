@@ -39,7 +39,10 @@ impl<Db: Backend> Effects for Database<Db> {
         let ClaimContext { request, in_progress, plans, .. } = context;
         let (engine, isolation) = (&request.idempotency.app.engine, request.policy.isolation);
         match claim {
-            Some(claim) => engine.claim(claim, &TransactionTerms { isolation, plans }, in_progress).await.map(OpenTransaction::Claimed),
+            Some(claim) => engine
+                .claim(claim, &TransactionTerms { isolation, plans }, in_progress)
+                .await
+                .map(OpenTransaction::Claimed),
             None => engine.open(isolation).await.map(OpenTransaction::Unkeyed),
         }
     }

@@ -90,7 +90,10 @@ async fn settle_lease<Db: Backend>(
         // Time heals the fault here, but says nothing about the other system.
         Disposition::RunAgain(_) | Disposition::Unavailable(_) => {
             let code = Code::OutcomeUnknown;
-            return lease.leave_pending(transaction).await.map(|()| (context.problem(code), ResponseKind::Problem(code)));
+            return lease
+                .leave_pending(transaction)
+                .await
+                .map(|()| (context.problem(code), ResponseKind::Problem(code)));
         }
         Disposition::Failed(response) => match lease.unless_aborted(transaction).await {
             Ok(sound) => (sound, Writes::Drop, response),

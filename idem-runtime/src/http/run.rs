@@ -61,7 +61,14 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         scope: ScopeId,
         key: KeySource,
     ) -> Self {
-        Self { arguments: Some(arguments), request, context, identity: Identity { scope, key }, begun: 0, plans: Plans::Cached }
+        Self {
+            arguments: Some(arguments),
+            request,
+            context,
+            identity: Identity { scope, key },
+            begun: 0,
+            plans: Plans::Cached,
+        }
     }
 
     /// Claims the key for one execution of the body.

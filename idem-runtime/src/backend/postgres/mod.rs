@@ -180,7 +180,9 @@ impl Backend for Postgres {
             // connection exception, insufficient resources, operator intervention (cancelled, shutting down)
             Some("08" | "53" | "57") => Cause::Passing,
             // read-only transaction, two timeouts, object in use, lock not available, system error, I/O error
-            _ if matches!(&*code, "25006" | "25P03" | "25P04" | "55006" | "55P03" | "58000" | "58030") => Cause::Passing,
+            _ if matches!(&*code, "25006" | "25P03" | "25P04" | "55006" | "55P03" | "58000" | "58030") => {
+                Cause::Passing
+            }
             _ => Cause::Unknown,
         }
     }
