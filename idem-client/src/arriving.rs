@@ -22,7 +22,8 @@ impl Arriving {
         let url = response.url().clone();
         let (mut parts, rest) = http::Response::from(response).into_parts();
         // The conversion drops the URL.
-        let with_url = http::response::Builder::new().url(url).body(()).map(|response| response.into_parts().0.extensions);
+        let with_url =
+            http::response::Builder::new().url(url).body(()).map(|response| response.into_parts().0.extensions);
         parts.extensions.extend(with_url.unwrap_or_default());
         Self { parts, read: BytesMut::new(), rest: Some(rest) }
     }

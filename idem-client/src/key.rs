@@ -179,12 +179,9 @@ mod tests {
 
     #[test]
     fn b78_a_key_that_cannot_be_bare_is_quoted() {
-        for (characters, line) in [
-            ("a b", &br#""a b""#[..]),
-            ("a,b", br#""a,b""#),
-            (r"\", br"\"),
-            (r#"a\"b"#, br#""a\\\"b""#),
-        ] {
+        for (characters, line) in
+            [("a b", &br#""a b""#[..]), ("a,b", br#""a,b""#), (r"\", br"\"), (r#"a\"b"#, br#""a\\\"b""#)]
+        {
             let key = Key::new(characters).unwrap().with_quoting(KeyQuoting::Bare);
             let written = key.to_header().unwrap();
             assert_eq!(written.as_bytes(), line);

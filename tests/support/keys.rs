@@ -27,8 +27,24 @@ pub fn lines() -> Vec<(String, Option<String>)> {
         key(&format!("\"{}\"", "\\\\".repeat(255)), &"\\".repeat(255)),
     ];
     let others = [
-        "", " ", "a b", "a,b", "a;b", "a\tb", "a\"b", "\u{e9}", "\"", "\"\\\"", "\"abc", "abc\"", "\"abc\"x", "\"\"\"",
-        "\"a\\b\"", "\"a\\", "\"abc\";v=1", "\"a\", \"b\"",
+        "",
+        " ",
+        "a b",
+        "a,b",
+        "a;b",
+        "a\tb",
+        "a\"b",
+        "\u{e9}",
+        "\"",
+        "\"\\\"",
+        "\"abc",
+        "abc\"",
+        "\"abc\"x",
+        "\"\"\"",
+        "\"a\\b\"",
+        "\"a\\",
+        "\"abc\";v=1",
+        "\"a\", \"b\"",
     ];
     lines.extend(others.map(|line| (line.to_owned(), None)));
     lines.push((format!("{longest}k"), None));
