@@ -135,8 +135,9 @@ async fn b82_a_dropped_consumer_keeps_its_id_until_the_server_has_rolled_back() 
     let pool = database.pool_with(2, proxy.options(&database)).await;
     let service = Service::start_with(&database, pool, |builder| builder).await;
     let deliver = |gate: Gate| {
-        let consumer = service.idempotency.consumer("receipt");
+        let idempotency = service.idempotency.clone();
         async move {
+            let consumer = idempotency.consumer("receipt");
             let effect = consumer.once("queue", "m", |_| {
                 Box::pin(async move {
                     gate.pass().await;
