@@ -7,6 +7,7 @@ mod faults {
     mod disconnect;
     mod external;
     mod external_sqlite;
+    mod sources;
     mod sqlite;
     mod unavailable;
 }

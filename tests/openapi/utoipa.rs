@@ -65,7 +65,7 @@ async fn b74_b96_so_it_does_with_defaults_of_the_applications_own() {
     let key = pay.key().expect("a key");
     assert_eq!(key["required"], false);
     let text = key["description"].as_str().expect("a description");
-    assert!(text.contains("30 days") && text.contains("is answered 400") && text.contains("white space"), "{text}");
+    assert!(text.contains("30 days") && text.contains("gets 400") && text.contains("white space"), "{text}");
     assert!(pay.codes("400").contains(&"idempotency-key-reuse"));
     let server = Server { gate: app.gate.clone(), router: limited(router, app), pool, too_many: LIMIT + 1 };
     server.drive(&document).await;
@@ -115,7 +115,7 @@ async fn b96_what_is_said_of_a_protected_operation() {
     let key = pay.key().expect("a key");
     assert_eq!((&key["required"], &key["schema"]["maxLength"]), (&json!(true), &json!(255)));
     let text = key["description"].as_str().expect("a description");
-    for said in ["24 hours", "is answered 422", "byte for byte", "is answered 409"] {
+    for said in ["24 hours", "gets 422", "byte for byte", "gets 409"] {
         assert!(text.contains(said), "{said}: {text}");
     }
     assert_eq!(pay.statuses().into_iter().collect::<Vec<_>>(), ["201", "400", "409", "413", "422", "503"]);
@@ -139,7 +139,7 @@ async fn b96_what_is_said_of_a_protected_operation() {
     let key = refund.key().expect("a key");
     assert_eq!((&key["required"], &key["schema"]["format"]), (&json!(false), &json!("uuid")));
     let text = key["description"].as_str().expect("a description");
-    for said in ["30 days", "at this endpoint", "20 milliseconds", "is answered 400", "white space", "Without a key"] {
+    for said in ["30 days", "at this endpoint", "20 milliseconds", "gets 400", "white space", "Without a key"] {
         assert!(text.contains(said), "{said}: {text}");
     }
     // What was declared by hand, in another spelling, is replaced.

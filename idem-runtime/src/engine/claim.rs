@@ -7,7 +7,7 @@ use sqlx::{Transaction, pool::PoolConnection};
 
 use super::{Engine, Hold, StoreError, bounded, in_flight::InFlightGuard, log};
 use crate::{
-    backend::{Backend, ClaimOutcome, ClaimRequest, Fault, Opening},
+    backend::{Backend, ClaimOutcome, ClaimRequest, Fault, Purpose},
     model::options::Isolation,
 };
 
@@ -38,7 +38,7 @@ impl<Db: Backend> Hold<Db> for Claim<Db> {
     ) -> Result<ClaimOutcome<Self>, StoreError> {
         let timeout = engine.store.timeout;
         let looked = bounded(timeout, begin_and_look(connection, *isolation, request.clone())).await;
-        let (transaction, outcome) = match looked.ok_or_else(StoreError::unavailable)? {
+        let (transaction, outcome) = match looked? {
             Ok(looked) => looked,
             Err(error) if Db::fault(&error) == Fault::Transient => return Ok(ClaimOutcome::LookAgain),
             Err(error) => return Err(StoreError::of::<Db>(error)),
@@ -50,11 +50,11 @@ impl<Db: Backend> Hold<Db> for Claim<Db> {
             }
             Err(ClaimOutcome::ReadOnly) => {
                 // The connection is closed: the next one may be to a server that accepts writes.
-                bounded(timeout, Db::discard(transaction)).await;
+                let _done = bounded(timeout, Db::discard(transaction)).await;
                 Ok(ClaimOutcome::ReadOnly)
             }
             Err(other) => {
-                bounded(timeout, roll_back(transaction)).await;
+                let _done = bounded(timeout, roll_back(transaction)).await;
                 Ok(other)
             }
         }
@@ -73,7 +73,7 @@ async fn begin_and_look<Db: Backend>(
     isolation: Option<Isolation>,
     request: ClaimRequest,
 ) -> Result<(Transaction<'static, Db>, ClaimOutcome<Db::Token>), sqlx::Error> {
-    let opening = Db::begin(isolation, Opening::Claim(&request));
+    let opening = Db::begin(isolation, Purpose::Claim(&request));
     let mut transaction = Transaction::begin(connection, Some(opening)).await?;
     match Db::claim(&mut transaction, &request).await {
         Ok(outcome) => Ok((transaction, outcome)),

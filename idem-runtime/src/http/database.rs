@@ -12,7 +12,7 @@ use super::{
 use crate::{
     app::telemetry::ResponseKind,
     backend::{Backend, ClaimRequest},
-    engine::{Claim, Reason, Refusal, UnkeyedTransaction, Unsettled, Writes},
+    engine::{Claim, Refusal, SettleError, SettleErrorKind, UnkeyedTransaction, Writes},
     model::options::OnServerError,
 };
 
@@ -66,12 +66,12 @@ async fn settle_claim<Db: Backend>(
 ) -> Settled {
     let policy = context.policy;
     let (writes, response) = match disposition {
-        Disposition::RunAgain(_) => return Err(run_again(claim.free().await)),
+        Disposition::RunAgain(_) => return Err(run_again(claim.release().await)),
         Disposition::Release(response) => {
-            return claim.free().await.map(|()| (response, ResponseKind::Released));
+            return claim.release().await.map(|()| (response, ResponseKind::Released));
         }
         Disposition::Failed(response) if policy.on_server_error == OnServerError::Release => {
-            return claim.free().await.map(|()| (response, ResponseKind::Released));
+            return claim.release().await.map(|()| (response, ResponseKind::Released));
         }
         Disposition::Failed(response) => (Writes::Drop, response),
         Disposition::Store(writes, response) => (writes, response),
@@ -80,22 +80,22 @@ async fn settle_claim<Db: Backend>(
         Ok((record, buffered)) => {
             claim.record(writes, record).await.map(|()| (buffered.into_response(), ResponseKind::Stored))
         }
-        Err(code) => claim.free().await.map(|()| (context.problem(code), ResponseKind::Problem(code))),
+        Err(code) => claim.release().await.map(|()| (context.problem(code), ResponseKind::Problem(code))),
     }
 }
 
 /// Settles a transaction that holds no key.
 pub(super) async fn settle_unkeyed<Db: Backend>(open: UnkeyedTransaction<Db>, disposition: Disposition) -> Settled {
     let (settled, response) = match disposition {
-        Disposition::RunAgain(_) => return Err(run_again(open.free().await)),
-        Disposition::Store(Writes::Keep, response) => (open.keep().await, response),
+        Disposition::RunAgain(_) => return Err(run_again(open.release().await)),
+        Disposition::Store(Writes::Keep, response) => (open.commit().await, response),
         Disposition::Store(Writes::Drop, response) | Disposition::Release(response) | Disposition::Failed(response) => {
-            (open.free().await, response)
+            (open.release().await, response)
         }
     };
     settled.map(|()| (response, ResponseKind::Unprotected))
 }
 
-fn run_again(rolled_back: Result<(), Unsettled>) -> Unsettled {
-    rolled_back.err().unwrap_or(Reason::RunAgain.into())
+fn run_again(rolled_back: Result<(), SettleError>) -> SettleError {
+    rolled_back.err().unwrap_or(SettleErrorKind::RunAgain.into())
 }

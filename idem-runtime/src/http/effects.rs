@@ -1,5 +1,5 @@
-//! The two kinds of effects as types, and the disposition: what an outcome means for the writes and for the key.
-//! `database` and `external` implement them, each from claim to settle.
+//! The trait of the two kinds of effects, and the disposition: what an outcome means for the writes and for the key.
+//! `database` and `external` implement the trait, each from claim to settle.
 
 use std::future::Future;
 
@@ -13,7 +13,7 @@ use super::{
 use crate::{
     app::{problem::Code, telemetry::ResponseKind},
     backend::{Backend, Cause, ClaimRequest},
-    engine::{Panicked, Refusal, Unsettled, Writes},
+    engine::{Panicked, Refusal, SettleError, Writes},
     model::{handler_options::Policy, options::InProgress, record::Record},
 };
 
@@ -67,17 +67,17 @@ pub enum Disposition {
     RunAgain(Response),
     /// Roll everything back, free the key, and send this.
     Release(Response),
-    /// Send this, a failure that names no disposition: `on_server_error` decides.
+    /// Send this, a failure without a `Settle`: `on_server_error` decides.
     Failed(Response),
     /// Store this, with or without the handler's writes.
     Store(Writes, Response),
 }
 
-/// The response to send, or why nothing settled as intended.
-pub(crate) type Settled = Result<(Response, ResponseKind), Unsettled>;
+/// The response to send, or why the attempt did not settle as intended.
+pub(crate) type Settled = Result<(Response, ResponseKind), SettleError>;
 
 impl Disposition {
-    /// By the database error behind the outcome, else by the response's [`Settle`], else by its status.
+    /// Decides by the database error behind the outcome, else by the response's [`Settle`], else by its status.
     pub(super) fn of<Db: Backend>(outcome: Outcome, context: &RequestContext<Db>) -> Self {
         let (response, cause) = match outcome.0 {
             Ok(ended) => ended,
@@ -94,7 +94,7 @@ impl Disposition {
     }
 }
 
-/// What happens to the writes beside a stored response, by its [`Settle`] or else by its status.
+/// What happens to the writes beside a stored response: its [`Settle`] decides, else its status.
 pub(crate) fn writes(response: &Response) -> Writes {
     match response.extensions().get() {
         Some(Settle::KeepWrites) => Writes::Keep,

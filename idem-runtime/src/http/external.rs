@@ -1,5 +1,5 @@
-//! External effects, from claim to settle: some of them are in another system, so the key is held by a lease.
-//! Whatever does not settle stays in progress and is left to the recovery; nothing runs again.
+//! External effects, from claim to settle: some of them are in another system, so a lease holds the key.
+//! A record that does not settle stays in progress, and the recovery decides it. No attempt runs again.
 
 use std::marker::PhantomData;
 
@@ -14,7 +14,10 @@ use super::{
 use crate::{
     app::{problem::Code, telemetry::ResponseKind},
     backend::{AttemptId, Backend, ClaimRequest},
-    engine::{Lease, LeaseTerms, Reason, Refusal, StoreError, UnkeyedTransaction, Unsettled, Writes, attempt::Attempt},
+    engine::{
+        Lease, LeaseTerms, Refusal, SettleError, SettleErrorKind, StoreError, UnkeyedTransaction, Writes,
+        attempt::Attempt,
+    },
     model::{options::OnServerError, record_id::RecordId},
 };
 
@@ -30,7 +33,7 @@ impl<Db: Backend> Effects for External<Db> {
         let ClaimContext { request, in_progress, stored_request } = context;
         let (engine, policy) = (&request.idempotency.app.engine, &request.policy);
         let attempt = AttemptId::random().map_err(|error| {
-            tracing::error!(error = &error as &dyn std::error::Error, "the system gives no random bytes");
+            tracing::error!(error = &error as &dyn std::error::Error, "the operating system returned no random bytes");
             Refusal::Store(StoreError::unavailable())
         })?;
         let (id, lease) = match claim {
@@ -38,7 +41,7 @@ impl<Db: Backend> Effects for External<Db> {
                 let terms = LeaseTerms { attempt, length: policy.lease.length(), stored_request };
                 (claim.id, Some(engine.claim::<Lease<Db>>(claim, &terms, in_progress).await?))
             }
-            // No retry can be told from another request, so each has step keys that nothing repeats.
+            // A retry cannot be told apart from another request, so each request has step keys of its own.
             None => (RecordId::of_attempt_without_key(attempt.as_bytes()), None),
         };
         Ok(Attempt::new(engine.store.clone(), id, request.handler.operation.into(), policy.isolation, lease))
@@ -56,8 +59,8 @@ impl<Db: Backend> Effects for External<Db> {
             (None, Some(transaction)) => {
                 let settled = settle_unkeyed(UnkeyedTransaction { transaction, timeout }, disposition).await;
                 // Another run would have other step keys.
-                settled.map_err(|unsettled| match unsettled.reason {
-                    Reason::RunAgain => Unsettled { reason: Reason::Unknown, ..unsettled },
+                settled.map_err(|unsettled| match unsettled.kind {
+                    SettleErrorKind::RunAgain => SettleError { kind: SettleErrorKind::Unknown, ..unsettled },
                     _ => unsettled,
                 })
             }
@@ -65,7 +68,7 @@ impl<Db: Backend> Effects for External<Db> {
         }
     }
 
-    /// That nothing was saved here says nothing about the other system.
+    /// The database saved nothing, but the other system may have acted.
     fn code(code: Code) -> Code {
         if code == Code::StoreUnavailable { Code::OutcomeUnknown } else { code }
     }
@@ -80,10 +83,10 @@ async fn settle_lease<Db: Backend>(
     let policy = context.policy;
     let (writes, response) = match disposition {
         Disposition::Release(response) => {
-            return lease.free(transaction).await.map(|()| (response, ResponseKind::Released));
+            return lease.release(transaction).await.map(|()| (response, ResponseKind::Released));
         }
         Disposition::Failed(response) if policy.on_server_error == OnServerError::Reconcile => {
-            return lease.leave(transaction).await.map(|()| (response, ResponseKind::Pending));
+            return lease.leave_pending(transaction).await.map(|()| (response, ResponseKind::Pending));
         }
         Disposition::Failed(response) | Disposition::RunAgain(response) => (Writes::Drop, response),
         Disposition::Store(writes, response) => (writes, response),
@@ -96,17 +99,17 @@ async fn settle_lease<Db: Backend>(
         }
         Err(code) => code,
     };
-    // The effect in the other system stays: retries too get the response that it could not be stored.
+    // The effect in the other system remains: store the problem, so that retries get it too.
     if policy.on_server_error != OnServerError::Reconcile
         && let Ok((record, buffered)) = storable(context.problem(code), Vec::new(), policy).await
     {
         let completed = lease.complete(transaction, Writes::Drop, record).await;
         return completed.map(|()| (buffered.into_response(), ResponseKind::Problem(code)));
     }
-    lease.leave(transaction).await.map(|()| (context.problem(code), ResponseKind::Problem(code)))
+    lease.leave_pending(transaction).await.map(|()| (context.problem(code), ResponseKind::Problem(code)))
 }
 
-/// The same where nothing can run again: the request to run again is a failure.
+/// External effects cannot run again: a disposition to do so becomes a failure.
 fn never_again(disposition: Disposition) -> Disposition {
     match disposition {
         Disposition::RunAgain(response) => Disposition::Failed(response),

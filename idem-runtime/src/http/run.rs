@@ -1,5 +1,5 @@
-//! The attempts at one request: claim, and settle. A refused claim is responded to here.
-//! One attempt is the rule; more follow only if the database asks for the whole transaction to run again.
+//! The attempts at one request: claim and settle, and the response if the claim is refused.
+//! Usually there is one attempt; more follow only if the database asks for the transaction to run again.
 
 use std::{error::Error as StdError, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
         telemetry::ResponseKind,
     },
     backend::{Cause, ClaimRequest},
-    engine::{Reason, Refusal},
+    engine::{Refusal, SettleErrorKind},
     model::{
         fingerprint::Comparison,
         options::InProgress,
@@ -28,14 +28,14 @@ use crate::{
     },
 };
 
-/// How many attempts a request gets if its transactions lose against others.
+/// How many attempts a request gets if its transactions conflict with others.
 const MAX_ATTEMPTS: u32 = 4;
 
-/// The pause before the second attempt, doubled before each further one: time for the winner to finish.
+/// The pause before the second attempt, doubled before each further one: time for the other transaction to finish.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How long a second attempt waits instead of responding that the request is running: PostgreSQL reports a COMMIT that it
-/// refuses just before it releases the transaction's locks, so the first attempt's last moment may be what is running.
+/// How long a second attempt waits instead of responding that the request is running. PostgreSQL reports a refused
+/// COMMIT just before it releases the transaction's locks, so the locks may still be those of the first attempt.
 const OWN_LOCKS: Duration = Duration::from_millis(200);
 
 /// The attempts at one request.
@@ -44,17 +44,18 @@ pub struct Attempts<E: Effects, T> {
     request: ExtractedRequest<T>,
     context: RequestContext<E::Db>,
     identity: Identity,
-    begun: u32,
+    /// How many attempts have started.
+    started: u32,
 }
 
-/// One attempt while its body runs. Dropped, it rolls back, or with external effects leaves its record in progress.
+/// One attempt while its body runs. Dropping it rolls back, or with external effects leaves its record in progress.
 pub struct RunningAttempt<E: Effects> {
     held: E::Held,
     context: RequestContext<E::Db>,
     next: Next,
 }
 
-/// What follows if the transaction loses against others.
+/// What follows if the transaction conflicts with others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Attempt,
@@ -69,7 +70,7 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         scope: ScopeId,
         key: KeySource,
     ) -> Self {
-        Self { arguments: Some(arguments), request, context, identity: Identity { scope, key }, begun: 0 }
+        Self { arguments: Some(arguments), request, context, identity: Identity { scope, key }, started: 0 }
     }
 
     /// Claims the key for one execution of the body.
@@ -79,17 +80,17 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
     pub async fn claim(&mut self) -> Result<(RunningAttempt<E>, T), Response> {
         let arguments = match self.arguments.take() {
             Some(arguments) => arguments,
-            // The extractors accepted this request before: a rejection now is no response to it.
+            // The extractors accepted this request before, so a rejection now is not its response.
             None => self.request.extract_again().await.map_err(|_rejection| self.problem(Code::Contention))?,
         };
-        let in_progress = match (self.begun, self.context.policy.in_progress) {
+        let in_progress = match (self.started, self.context.policy.in_progress) {
             (1.., InProgress::Reject) => InProgress::Wait(OWN_LOCKS),
             (_, chosen) => chosen,
         };
-        if let Some(earlier) = self.begun.checked_sub(1) {
+        if let Some(earlier) = self.started.checked_sub(1) {
             sleep(PAUSE * 2_u32.pow(earlier)).await;
         }
-        self.begun += 1;
+        self.started += 1;
         let claim = self.identity.claim_request(&self.request, &self.context).map_err(|code| self.problem(code))?;
         let context = ClaimContext {
             request: &self.context,
@@ -97,7 +98,7 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
             stored_request: self.context.handler.stores_request().then(|| self.request.encode()),
         };
         let held = E::claim(context, claim.as_ref()).await.map_err(|refusal| self.refused(refusal, claim.as_ref()))?;
-        let next = if self.begun < MAX_ATTEMPTS { Next::Attempt } else { Next::GiveUp };
+        let next = if self.started < MAX_ATTEMPTS { Next::Attempt } else { Next::GiveUp };
         Ok((RunningAttempt { held, context: self.context.clone(), next }, arguments))
     }
 
@@ -126,8 +127,7 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
     }
 
     fn replay(&self, record: Record) -> Response {
-        let policy = &self.context.policy;
-        match replay(record, policy.set_cookie, policy.replay) {
+        match replay(record, self.context.policy.set_cookie, self.context.handler.replays()) {
             Ok(response) => {
                 self.context.report(ResponseKind::Replayed);
                 response
@@ -158,21 +158,22 @@ impl<E: Effects> RunningAttempt<E> {
         E::param(&mut self.held)
     }
 
-    /// Settles the claim. `Some`: the response to send; what it says is committed. `None`: run again.
+    /// Settles the claim. `Some`: the response to send, after COMMIT. `None`: run again.
     ///
-    /// It takes the attempt, so nothing is settled twice, and returns the response, so none leaves before COMMIT.
+    /// It takes the attempt, so that nothing settles twice, and returns the response, so that none is sent before
+    /// COMMIT.
     pub async fn settle(self, outcome: Outcome) -> Option<Response> {
         let Self { held, context, next } = self;
         let cause = outcome.cause();
         let disposition = Disposition::of(outcome, &context);
         let (response, kind) = match E::settle(held, disposition, &context).await {
             Ok(settled) => settled,
-            Err(unsettled) if unsettled.reason == Reason::RunAgain && next == Next::Attempt => return None,
+            Err(unsettled) if unsettled.kind == SettleErrorKind::RunAgain && next == Next::Attempt => return None,
             Err(unsettled) => {
-                let code = E::code(match unsettled.reason {
+                let code = E::code(match unsettled.kind {
                     // The database ended the transaction, not the handler.
-                    Reason::TransactionEnded if cause == Cause::Unwritable => Code::StoreUnavailable,
-                    reason => reason.into(),
+                    SettleErrorKind::TransactionEnded if cause == Cause::Unwritable => Code::StoreUnavailable,
+                    kind => kind.into(),
                 });
                 (context.problem(code), ResponseKind::Problem(code))
             }

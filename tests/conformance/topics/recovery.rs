@@ -186,7 +186,7 @@ async fn a_reconciler_that_errs_panics_or_hangs_harms_no_other_record() {
         .filter_map(|s| s.last_error().map(str::to_owned))
         .collect();
     errors.sort();
-    assert_eq!(errors, ["no", "the reconciler did not answer in 3s", "the reconciler panicked"]);
+    assert_eq!(errors, ["no", "the reconciler did not return within 3s", "the reconciler panicked"]);
     // The connections that they held are sound.
     for key in ["x", "y", "z", "u", "v"] {
         assert_eq!(service.post("/pay", key, "1").await.status, 201);
