@@ -95,6 +95,9 @@ mod tests {
     fn b20_the_encoding_is_pinned() {
         let pinned = b"\x01\0\0\0\x04POST\0\0\0\x0e/charges?dry=1\0\0\0\x01j\0\0\0\x02{}";
         assert_eq!(encoded(Some("j"), b"{}"), pinned);
+        // Without a path, and with nothing more.
+        let bare = StoredRequest::encode(&Method::POST, &Uri::from_static("example.com:80"), None, &Bytes::new());
+        assert_eq!(bare, b"\x01\0\0\0\x04POST\0\0\0\x01/\0\0\0\0\0\0\0\0");
     }
 
     #[test]
