@@ -142,7 +142,7 @@ async fn b96_what_is_said_of_a_protected_operation() {
     for said in ["30 days", "at this endpoint", "20 milliseconds", "gets 400", "white space", "Without a key"] {
         assert!(text.contains(said), "{said}: {text}");
     }
-    // What was declared by hand, in another spelling, is replaced.
+    // The header that `utoipa::path` declares in lower case is replaced.
     assert_eq!(refund.value["parameters"].as_array().expect("parameters").len(), 2);
     assert_eq!(refund.codes("400"), ["idempotency-key-malformed", "idempotency-key-reuse"]);
     assert!(!refund.statuses().contains("422"));

@@ -18,11 +18,12 @@ use crate::{
         handler_options::Policy,
         lease_duration::LeaseDuration,
         limits::{at_least_one, longer_than_zero, wait_longer_than_zero},
-        // The types in the rows of the table.
-        options::*,
         retention::Retention,
     },
 };
+// The types in the rows of the table, so that a new row needs no import here.
+#[allow(clippy::wildcard_imports)]
+use crate::model::options::*;
 
 /// The choices of an application. The options of `#[idempotent]` override them for one handler.
 ///
