@@ -1,7 +1,7 @@
 //! The items that an expansion of `#[idempotent]` names, and the types that those items expose.
 //! Not a public interface: it changes in any release.
 
-pub use std::{result::Result, time::Duration};
+pub use std::{option::Option, result::Result, time::Duration};
 
 pub use axum::response::Response;
 
@@ -13,25 +13,22 @@ pub use crate::{
     http::{
         call::{Call, Via, scope_of},
         handler_param::{HoldsIdempotency, IdempotencyOn, OnAttempt, OnDatabase, holds, never},
-        outcome::{CauseViaError, CauseFallback, Outcome, Probe, outcome},
+        outcome::{CauseFallback, CauseViaError, Outcome, Probe, outcome},
         run::{Attempts, RunningAttempt},
         tasks::{Finishing, Tasks},
     },
     messages::{
         ConsumeError, Once,
         claim::{Message, Unclaimed, message},
-        expansion::{ResultProbe, ResultFallback, Payload, Returned, payload_of},
+        expansion::{Payload, ResultFallback, ResultProbe, Returned, payload_of},
         value::{Form, form},
     },
     model::{
-        handler_options::{HandlerOptions, ScopeRule},
+        handler_options::{HandlerMarker, HandlerOptions, Replay, ScopeRule},
         message_id::{EventId, event_id},
-        options::{
-            FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch,
-            OnServerError, Replay, SetCookie,
-        },
+        options::*,
     },
-    openapi::{Declared, Unnamed, declared},
+    openapi::Unnamed,
 };
 
 #[cfg(feature = "utoipa")]
