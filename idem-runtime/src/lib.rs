@@ -162,9 +162,11 @@ pub mod recovery;
 pub mod __private;
 
 #[doc = include_str!("docs/choosing_effects.md")]
+#[doc = include_str!("docs/links.in")]
 pub mod choosing_effects {}
 
 #[doc = include_str!("docs/options.md")]
+#[doc = include_str!("docs/links.in")]
 pub mod options {
     pub use crate::model::options::*;
 }

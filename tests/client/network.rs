@@ -99,7 +99,7 @@ async fn b80_past_what_is_read_ahead_the_answers_end_is_the_callers() {
 #[tokio::test]
 async fn b80_a_silent_server_costs_one_attempt() {
     let server = Breaking::start([Act::Silence, Act::Answer(201)]).await;
-    let client = at_once().attempt_timeout(Duration::from_millis(200)).build(transport()).unwrap();
+    let client = at_once().attempt_timeout(Duration::from_secs(1)).build(transport()).unwrap();
     assert_eq!(post(&client, &server).await, (201, "done".to_owned()));
     assert_same(&server, 2);
 }

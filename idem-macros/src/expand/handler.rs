@@ -103,7 +103,7 @@ fn attempts(private: &TokenStream, plan: &Plan<'_>) -> TokenStream {
                 (&&#private::Probe(&__result)).__cause()
             };
             let __outcome = #outcome;
-            if let #private::Option::Some(__response) = #private::RunningAttempt::settle(__claim, __outcome).await {
+            if let #private::Option::Some(__response) = #private::Attempts::settle(&mut __attempts, __claim, __outcome).await {
                 return __response;
             }
         }

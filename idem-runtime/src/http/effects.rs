@@ -13,7 +13,7 @@ use super::{
 use crate::{
     app::{problem::Code, telemetry::ResponseKind},
     backend::{Backend, Cause, ClaimRequest},
-    engine::{Panicked, Refusal, SettleError, Writes},
+    engine::{Panicked, Plans, Refusal, SettleError, Writes},
     model::{handler_options::Policy, options::InProgress, record::Record},
 };
 
@@ -57,6 +57,7 @@ pub trait Effects: Sized + Send + 'static {
 pub struct ClaimContext<'r, Db: Backend> {
     pub(super) request: &'r RequestContext<Db>,
     pub(super) in_progress: InProgress,
+    pub(super) plans: Plans,
     /// The encoded request, if the handler stores it.
     pub(super) stored_request: Option<Vec<u8>>,
 }
@@ -65,6 +66,8 @@ pub struct ClaimContext<'r, Db: Backend> {
 pub enum Disposition {
     /// Roll back and run again. The response is sent if nothing can run again.
     RunAgain(Response),
+    /// Roll everything back and free the key: a passing fault is no result. The response is sent if there is no key.
+    Unavailable(Response),
     /// Roll everything back, free the key, and send this.
     Release(Response),
     /// Send this, a failure without a `Settle`: `on_server_error` decides.
@@ -85,9 +88,10 @@ impl Disposition {
             Err(Panicked) => return Self::Failed(context.problem(Code::HandlerPanicked)),
         };
         match response.extensions().get() {
-            _ if cause == Cause::Conflict => Self::RunAgain(response),
+            _ if matches!(cause, Cause::Conflict | Cause::StalePlan) => Self::RunAgain(response),
             Some(Settle::RunAgain) => Self::RunAgain(response),
             Some(Settle::NothingExecuted) => Self::Release(response),
+            None if response.status().is_server_error() && cause == Cause::Passing => Self::Unavailable(response),
             None if response.status().is_server_error() => Self::Failed(response),
             Some(Settle::KeepWrites | Settle::DropWrites) | None => Self::Store(writes(&response), response),
         }

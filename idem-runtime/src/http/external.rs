@@ -7,7 +7,7 @@ use axum::response::Response;
 use sqlx::Transaction;
 
 use super::{
-    database::settle_unkeyed,
+    database::{settle_unkeyed, warn_not_stored},
     effects::{ClaimContext, Disposition, Effects, Settled, storable},
     request::RequestContext,
 };
@@ -30,7 +30,7 @@ impl<Db: Backend> Effects for External<Db> {
     type Held = Attempt<Db>;
 
     async fn claim(context: ClaimContext<'_, Db>, claim: Option<&ClaimRequest>) -> Result<Attempt<Db>, Refusal> {
-        let ClaimContext { request, in_progress, stored_request } = context;
+        let ClaimContext { request, in_progress, stored_request, .. } = context;
         let (engine, policy) = (&request.idempotency.app.engine, &request.policy);
         let attempt = AttemptId::random().map_err(|error| {
             tracing::error!(error = &error as &dyn std::error::Error, "the operating system returned no random bytes");
@@ -53,7 +53,6 @@ impl<Db: Backend> Effects for External<Db> {
 
     async fn settle(held: Attempt<Db>, disposition: Disposition, context: &RequestContext<Db>) -> Settled {
         let timeout = context.idempotency.app.engine.store.timeout;
-        let disposition = never_again(disposition);
         match held.into_parts() {
             (Some(lease), transaction) => settle_lease(lease, transaction, disposition, context).await,
             (None, Some(transaction)) => {
@@ -81,15 +80,29 @@ async fn settle_lease<Db: Backend>(
     context: &RequestContext<Db>,
 ) -> Settled {
     let policy = context.policy;
-    let (writes, response) = match disposition {
+    let (transaction, writes, response) = match disposition {
         Disposition::Release(response) => {
             return lease.release(transaction).await.map(|()| (response, ResponseKind::Released));
         }
         Disposition::Failed(response) if policy.on_server_error == OnServerError::Reconcile => {
             return lease.leave_pending(transaction).await.map(|()| (response, ResponseKind::Pending));
         }
-        Disposition::Failed(response) | Disposition::RunAgain(response) => (Writes::Drop, response),
-        Disposition::Store(writes, response) => (writes, response),
+        // Time heals the fault here, but says nothing about the other system.
+        Disposition::RunAgain(_) | Disposition::Unavailable(_) => {
+            let code = Code::OutcomeUnknown;
+            return lease
+                .leave_pending(transaction)
+                .await
+                .map(|()| (context.problem(code), ResponseKind::Problem(code)));
+        }
+        Disposition::Failed(response) => match lease.unless_aborted(transaction).await {
+            Ok(sound) => (sound, Writes::Drop, response),
+            Err(aborted) => {
+                warn_not_stored(context);
+                return lease.leave_pending(aborted).await.map(|()| (response, ResponseKind::Pending));
+            }
+        },
+        Disposition::Store(writes, response) => (transaction, writes, response),
     };
     // The claim has already written the fingerprint.
     let code = match storable(response, Vec::new(), policy).await {
@@ -109,17 +122,10 @@ async fn settle_lease<Db: Backend>(
     lease.leave_pending(transaction).await.map(|()| (context.problem(code), ResponseKind::Problem(code)))
 }
 
-/// External effects cannot run again: a disposition to do so becomes a failure.
-fn never_again(disposition: Disposition) -> Disposition {
-    match disposition {
-        Disposition::RunAgain(response) => Disposition::Failed(response),
-        other => other,
-    }
-}
-
 fn response_of(disposition: Disposition) -> Response {
     match disposition {
         Disposition::RunAgain(response)
+        | Disposition::Unavailable(response)
         | Disposition::Release(response)
         | Disposition::Failed(response)
         | Disposition::Store(_, response) => response,

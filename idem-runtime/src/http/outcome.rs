@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use sqlx::error::DatabaseError;
 
 use crate::{
-    backend::{Cause, cause},
+    backend::{Cause, cause, database_cause},
     engine::Panicked,
 };
 
@@ -31,12 +31,12 @@ impl<T, E: StdError + 'static> CauseViaError for &Probe<'_, Result<T, E>> {
     fn __cause(&self) -> Cause {
         let Ok(Err(error)) = self.0 else { return Cause::Unknown };
         let mut sources = std::iter::successors(Some(error as &(dyn StdError + 'static)), |&error| error.source());
-        let database = sources.find_map(|error| {
+        let known = sources.find_map(|error| {
             // A transparent error skips the `sqlx::Error` in it: its source is that error's source.
-            let transparent = error.downcast_ref::<Box<dyn DatabaseError>>().map(AsRef::as_ref);
-            error.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error).or(transparent)
+            let transparent = || error.downcast_ref::<Box<dyn DatabaseError>>().map(|error| database_cause(&**error));
+            error.downcast_ref::<sqlx::Error>().map(cause).or_else(transparent)
         });
-        database.map_or(Cause::Unknown, cause)
+        known.unwrap_or(Cause::Unknown)
     }
 }
 
@@ -144,6 +144,17 @@ mod tests {
             assert_eq!(cause_of(AppError::Deeper(Box::new(AppError::Source(reported(code))))), Cause::Conflict);
             assert_eq!(cause_of(AppError::Deeper(Box::new(AppError::Transparent(reported(code))))), Cause::Conflict);
         }
+    }
+
+    #[test]
+    fn a_passing_fault_is_seen_through_the_errors_of_an_application() {
+        for code in ["08006", "25006", "53100", "53300", "55P03", "55006", "57014", "57P01", "58030"] {
+            assert_eq!(cause_of(AppError::Source(reported(code))), Cause::Passing, "{code}");
+            assert_eq!(cause_of(AppError::Transparent(reported(code))), Cause::Passing, "{code}");
+        }
+        assert_eq!(cause_of(AppError::Source(sqlx::Error::PoolTimedOut)), Cause::Passing);
+        assert_eq!(cause_of(AppError::Source(std::io::Error::other("reset").into())), Cause::Passing);
+        assert_eq!(cause_of(AppError::Source(reported("0A000"))), Cause::Unknown, "not known to be a stale plan");
     }
 
     #[test]

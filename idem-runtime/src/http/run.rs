@@ -19,7 +19,7 @@ use crate::{
         telemetry::ResponseKind,
     },
     backend::{Cause, ClaimRequest},
-    engine::{Refusal, SettleErrorKind},
+    engine::{Plans, Refusal, SettleErrorKind},
     model::{
         fingerprint::Comparison,
         options::InProgress,
@@ -46,20 +46,12 @@ pub struct Attempts<E: Effects, T> {
     identity: Identity,
     /// How many attempts have started.
     started: u32,
+    plans: Plans,
 }
 
 /// One attempt while its body runs. Dropping it rolls back, or with external effects leaves its record in progress.
 pub struct RunningAttempt<E: Effects> {
     held: E::Held,
-    context: RequestContext<E::Db>,
-    next: Next,
-}
-
-/// What follows if the transaction conflicts with others.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Next {
-    Attempt,
-    GiveUp,
 }
 
 impl<E: Effects, T: Send + 'static> Attempts<E, T> {
@@ -70,7 +62,14 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         scope: ScopeId,
         key: KeySource,
     ) -> Self {
-        Self { arguments: Some(arguments), request, context, identity: Identity { scope, key }, started: 0 }
+        Self {
+            arguments: Some(arguments),
+            request,
+            context,
+            identity: Identity { scope, key },
+            started: 0,
+            plans: Plans::Cached,
+        }
     }
 
     /// Claims the key for one execution of the body.
@@ -95,11 +94,34 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         let context = ClaimContext {
             request: &self.context,
             in_progress,
+            plans: self.plans,
             stored_request: self.context.handler.stores_request().then(|| self.request.encode()),
         };
         let held = E::claim(context, claim.as_ref()).await.map_err(|refusal| self.refused(refusal, claim.as_ref()))?;
-        let next = if self.started < MAX_ATTEMPTS { Next::Attempt } else { Next::GiveUp };
-        Ok((RunningAttempt { held, context: self.context.clone(), next }, arguments))
+        Ok((RunningAttempt { held }, arguments))
+    }
+
+    /// Settles the attempt. `Some`: the response to send; what it says is committed. `None`: run again.
+    ///
+    /// It takes the attempt, so nothing is settled twice, and returns the response, so none leaves before COMMIT.
+    pub async fn settle(&mut self, attempt: RunningAttempt<E>, outcome: Outcome) -> Option<Response> {
+        let cause = outcome.cause();
+        self.plans = if cause == Cause::StalePlan { Plans::Anew } else { Plans::Cached };
+        let disposition = Disposition::of(outcome, &self.context);
+        let (response, kind) = match E::settle(attempt.held, disposition, &self.context).await {
+            Ok(settled) => settled,
+            Err(unsettled) if unsettled.kind == SettleErrorKind::RunAgain && self.started < MAX_ATTEMPTS => return None,
+            Err(unsettled) => {
+                let code = E::code(match unsettled.kind {
+                    // The database ended the transaction, not the handler.
+                    SettleErrorKind::TransactionEnded if cause == Cause::Passing => Code::StoreUnavailable,
+                    kind => kind.into(),
+                });
+                (self.context.problem(code), ResponseKind::Problem(code))
+            }
+        };
+        self.context.report(kind);
+        Some(response)
     }
 
     /// The response to a request whose body does not run.
@@ -156,29 +178,5 @@ impl<E: Effects> RunningAttempt<E> {
     /// The handler's `&mut` parameter. A transaction becomes a connection by deref coercion, if one is taken.
     pub fn param(&mut self) -> &mut E::Param {
         E::param(&mut self.held)
-    }
-
-    /// Settles the claim. `Some`: the response to send, after COMMIT. `None`: run again.
-    ///
-    /// It takes the attempt, so that nothing settles twice, and returns the response, so that none is sent before
-    /// COMMIT.
-    pub async fn settle(self, outcome: Outcome) -> Option<Response> {
-        let Self { held, context, next } = self;
-        let cause = outcome.cause();
-        let disposition = Disposition::of(outcome, &context);
-        let (response, kind) = match E::settle(held, disposition, &context).await {
-            Ok(settled) => settled,
-            Err(unsettled) if unsettled.kind == SettleErrorKind::RunAgain && next == Next::Attempt => return None,
-            Err(unsettled) => {
-                let code = E::code(match unsettled.kind {
-                    // The database ended the transaction, not the handler.
-                    SettleErrorKind::TransactionEnded if cause == Cause::Unwritable => Code::StoreUnavailable,
-                    kind => kind.into(),
-                });
-                (context.problem(code), ResponseKind::Problem(code))
-            }
-        };
-        context.report(kind);
-        Some(response)
     }
 }

@@ -13,7 +13,7 @@ use crate::{
         telemetry::{ResponseKind, report},
     },
     backend::{Backend, ClaimRequest},
-    engine::{Claim, Panicked, Refusal, Writes},
+    engine::{Claim, Panicked, Plans, Refusal, TransactionTerms, Writes},
     model::{
         fingerprint::Fingerprint,
         handler_options::HandlerOptions,
@@ -42,7 +42,8 @@ impl<Db: Backend> Consumer<'_, Db> {
             retention: self.retention,
         };
         let engine = &self.idempotency.app.engine;
-        match engine.claim::<Claim<Db>>(&request, &self.isolation, InProgress::Reject).await {
+        let terms = TransactionTerms { isolation: self.isolation, plans: Plans::Cached };
+        match engine.claim::<Claim<Db>>(&request, &terms, InProgress::Reject).await {
             Ok(claim) => Ok(Message { claim, operation, started_at }),
             Err(refusal) => Err(refused(Why::of(refusal, &request))),
         }
