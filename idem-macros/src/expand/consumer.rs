@@ -1,5 +1,5 @@
 //! The consumer: a function for the user's own code. It takes the `Idempotency` first, then all parameters but the
-//! transaction, and returns what became of the message.
+//! transaction, and returns the outcome.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
