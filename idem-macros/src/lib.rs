@@ -116,7 +116,7 @@ use crate::{
 ///   decided.
 /// - **`allow(pool)`**: a pool as a parameter is a compile error, because writes through it are outside the transaction
 ///   and a retry repeats them. Allow it if the pool only reads.
-/// - **`crate`**: if `idem_runtime` is renamed in `Cargo.toml`, or re-exported by a crate or module of yours (which
+/// - **`crate`**: if `idem_runtime` is renamed in `Cargo.toml`, or re-exported by your own crate or module (which
 ///   must re-export its `__private` too).
 ///
 /// # Effects in other systems
@@ -176,7 +176,7 @@ use crate::{
 ///   `Err` or a panic rolls everything back, and a redelivery runs.
 /// - `Once` means that effect and id are committed: acknowledge the message then, not earlier. Dropping the future
 ///   rolls back.
-/// - `scope` names the source of the ids: a `&str`, or a type of yours that is a `Scope`. The operation is part of the
+/// - `scope` names the source of the ids: a `&str`, or your own type that implements `Scope`. The operation is part of the
 ///   key, so each consumer processes every message once.
 /// - With `payload`, a different message that reuses an id is reported as an error and runs nothing.
 /// - The options `operation`, `retention`, `isolation`, `allow` and `crate` apply. Choose a `retention` longer than the

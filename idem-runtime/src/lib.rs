@@ -71,7 +71,7 @@
 //! 2. The handler's body runs with its [`Attempt`] and without a transaction. Meanwhile, the lease is renewed.
 //! 3. [`Attempt::transaction`] opens the completing transaction, if the body calls it.
 //! 4. The response is read to the end. If the attempt still holds the lease, the record is completed, in that
-//!    transaction or in a statement of its own. The response is sent after that is acknowledged.
+//!    transaction or in a separate statement. The response is sent after that is acknowledged.
 //!
 //! A failure between 1 and 4 leaves the record in progress. No retry runs it again: a [`Recovery`](recovery::Recovery)
 //! lets a [`Reconciler`](recovery::Reconciler) decide it, which asks the other system.

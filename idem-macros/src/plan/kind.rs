@@ -36,7 +36,7 @@ impl Kind {
 
     /// The kind of `function` with these options. `None`: unknown.
     pub(crate) fn of(args: &Args, function: &Function) -> Option<Self> {
-        // A word that names no parameter is probably a misspelt `optional` or `required`.
+        // A word that names no parameter is probably a misspelled `optional` or `required`.
         let is_consumer = || {
             args.payload().is_some()
                 || args.key().is_none_or(|key| {

@@ -60,7 +60,7 @@ pub(crate) enum Constructor {
 pub(crate) enum Parameter<'p> {
     /// The transaction or the attempt.
     Tx,
-    /// An extractor. For a consumer: a parameter of its own.
+    /// An extractor; in a consumer, any other parameter.
     Extractor { ty: &'p Type, name: Ident },
 }
 

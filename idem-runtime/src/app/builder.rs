@@ -72,8 +72,8 @@ impl<Db: Backend> Builder<Db> {
         Self { pool, policy: Policy::default(), database_timeout: Duration::from_secs(10), render: None }
     }
 
-    /// The longest that any one step against the database may take (a connection, a claim, a record, a commit) before
-    /// the client gets `503`. Default: 10 seconds. A pool's shorter `acquire_timeout` comes first.
+    /// Sets how long one step against the database may take (a connection, a claim, a record, a commit) before the
+    /// client gets a 503. Default: 10 seconds. A shorter `acquire_timeout` of the pool applies first.
     ///
     /// # Panics
     /// If it is zero.

@@ -82,7 +82,7 @@ impl Code {
             Self::EventIdMissing => (
                 "event-id-missing",
                 "The event has no id",
-                "Without an id, its deliveries cannot be told apart from other events. The event was not handled.",
+                "Without an id, its deliveries cannot be distinguished from other events. The event was not handled.",
             ),
             Self::InProgress => (
                 "in-progress",

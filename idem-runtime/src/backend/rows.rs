@@ -19,8 +19,8 @@ pub struct ClaimRequest {
 }
 
 impl ClaimRequest {
-    /// The two fingerprints by which a duplicate is told from another request. A retry has at least one of them in common
-    /// with the first request, also while two versions of a service run that choose different rules.
+    /// The two fingerprints that distinguish a duplicate from another request. A retry has at least one of them in
+    /// common with the first request, even while two versions of a service run with different rules.
     pub(crate) fn fingerprints(&self) -> [Fingerprint; 2] {
         [self.bytes, self.fingerprint]
     }

@@ -38,7 +38,7 @@ enum State {
 pub(crate) struct InFlightGuard {
     in_flight: Arc<InFlight>,
     id: RecordId,
-    /// The slot's own, by which it is told from the slot of a request that has taken the key over.
+    /// The slot's own, which distinguishes it from the slot of a request that has taken over the key.
     changed: Arc<Notify>,
 }
 

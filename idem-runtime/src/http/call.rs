@@ -20,7 +20,7 @@ use crate::{
     app::Idempotency,
     model::{
         handler_options::HandlerMarker,
-        message_id::EventId,
+        message_id::OwnedMessageId,
         scope::{Scope, ScopeId},
     },
 };
@@ -78,7 +78,7 @@ impl<E: Effects, T: Send + 'static, R, H: HandlerMarker> Call<E, T, R, H> {
     }
 
     /// The same for an event, whose id is the key.
-    pub fn begin_event(self, scope: ScopeId, id: EventId) -> (Tasks, Attempts<E, T>) {
+    pub fn begin_event(self, scope: ScopeId, id: OwnedMessageId) -> (Tasks, Attempts<E, T>) {
         self.begin_by(scope, KeySource::Event(id))
     }
 

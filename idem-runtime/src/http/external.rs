@@ -41,7 +41,7 @@ impl<Db: Backend> Effects for External<Db> {
                 let terms = LeaseTerms { attempt, length: policy.lease.length(), stored_request };
                 (claim.id, Some(engine.claim::<Lease<Db>>(claim, &terms, in_progress).await?))
             }
-            // A retry cannot be told apart from another request, so each request has step keys of its own.
+            // A retry cannot be distinguished from another request, so each request has its own step keys.
             None => (RecordId::of_attempt_without_key(attempt.as_bytes()), None),
         };
         Ok(Attempt::new(engine.store.clone(), id, request.handler.operation.into(), policy.isolation, lease))

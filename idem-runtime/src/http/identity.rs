@@ -10,7 +10,7 @@ use crate::{
         fingerprint::{Comparison, Fingerprint},
         handler_options::ScopeRule,
         idempotency_key::{Key, KeyError},
-        message_id::EventId,
+        message_id::OwnedMessageId,
         options::{FingerprintRule, KeyPresence},
         record_id::RecordId,
         scope::ScopeId,
@@ -22,7 +22,7 @@ pub(super) enum KeySource {
     /// In its `Idempotency-Key` header.
     Header,
     /// In the event that it delivers.
-    Event(EventId),
+    Event(OwnedMessageId),
 }
 
 /// The scope of a request, and where its key is.
@@ -43,8 +43,8 @@ impl Identity {
     ) -> Result<Option<ClaimRequest>, Code> {
         let id = match &self.key {
             KeySource::Header => self.by_header(request, context)?,
-            KeySource::Event(EventId(None)) => return Err(Code::EventIdMissing),
-            KeySource::Event(EventId(Some(id))) => {
+            KeySource::Event(OwnedMessageId(None)) => return Err(Code::EventIdMissing),
+            KeySource::Event(OwnedMessageId(Some(id))) => {
                 Some(RecordId::of_event(self.scope()?, context.handler.operation, id))
             }
         };

@@ -17,7 +17,7 @@ use crate::{
     model::{
         fingerprint::Fingerprint,
         handler_options::HandlerOptions,
-        message_id::{EventId, MessageId},
+        message_id::{MessageId, OwnedMessageId},
         options::InProgress,
         record::Record,
         record_id::RecordId,
@@ -58,7 +58,7 @@ pub async fn message<Db: Backend>(
     idempotency: &Idempotency<Db>,
     handler: &'static HandlerOptions,
     source: ScopeId,
-    id: EventId,
+    id: OwnedMessageId,
     Payload(payload): Payload,
 ) -> Result<Message<Db>, Unclaimed> {
     let policy = idempotency.app.policy.over(handler);

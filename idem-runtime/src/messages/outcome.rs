@@ -37,7 +37,8 @@ pub enum ConsumeError<E> {
     /// Another message used this id before: its payload differs. Nothing ran; a redelivery returns the same.
     #[error("another message used this id before")]
     OtherMessage,
-    /// The message has no id, or an empty one, so its deliveries cannot be told apart from other messages. Nothing ran.
+    /// The message has no id, or an empty one, so its deliveries cannot be distinguished from other messages. Nothing
+    /// ran.
     #[error("the message has no id")]
     NoId,
     /// The value does not serialise: everything was rolled back. Or the stored value does not deserialise as this type:

@@ -70,14 +70,14 @@ macro_rules! pointers {
 pointers! { &T, Box<T>, Rc<T>, Arc<T>, }
 
 /// The id of a message or an event, owned; `None` if it is missing.
-pub struct EventId(pub(crate) Option<Vec<u8>>);
+pub struct OwnedMessageId(pub(crate) Option<Vec<u8>>);
 
 /// The id that the attribute's `key` names. A function, so that rustc reports a wrong type at the argument.
-pub fn event_id<I: MessageId + ?Sized>(id: &I) -> EventId {
-    EventId(id.message_id().filter(|id| !id.is_empty()).map(Cow::into_owned))
+pub fn message_id_of<I: MessageId + ?Sized>(id: &I) -> OwnedMessageId {
+    OwnedMessageId(id.message_id().filter(|id| !id.is_empty()).map(Cow::into_owned))
 }
 
-impl MessageId for EventId {
+impl MessageId for OwnedMessageId {
     fn message_id(&self) -> Option<Cow<'_, [u8]>> {
         self.0.as_deref().map(Cow::Borrowed)
     }

@@ -1,4 +1,4 @@
-//! The names of operations, which are stored: the rule for names that an application gives at run time.
+//! The names of operations, which are stored: the rule for names that an application passes at run time.
 //! The attribute checks its own names by the same rule when it expands.
 
 /// Whether a name can be stored as an operation: 1 to 128 visible ASCII characters.

@@ -62,7 +62,10 @@ impl<Db: Backend> Idempotency<Db> {
     /// nothing any more.
     ///
     /// # Errors
-    /// [`ResolveError`]: the record is not stalled, or the response cannot be stored, or the database failed.
+    /// - [`ResolveError::NotStalled`]: there is no stalled attempt with this id.
+    /// - [`ResolveError::Response`]: the response cannot be stored.
+    /// - [`ResolveError::Database`]: the database failed before anything was changed.
+    /// - [`ResolveError::NotWritten`]: the database failed or a reconciler was faster. List again before you decide again.
     pub async fn resolve(&self, id: RecordId, by: &str, verdict: Verdict) -> Result<(), ResolveError> {
         let store = &self.app.engine.store;
         let verdict_name = verdict.as_str();

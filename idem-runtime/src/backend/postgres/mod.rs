@@ -72,7 +72,8 @@ impl Backend for Postgres {
             let Some(duplicate) = locks::holder(connection, &Locks::of(request)).await? else {
                 return Ok(ClaimOutcome::LookAgain);
             };
-            // Whoever holds the key now may be as late as we are, and only about to find what was recorded since our look.
+            // The holder of the lock may have come as late as this claim, and be about to find a record that was committed
+            // after our first look. So look again.
             let row = sqlx::query(sql::LOOK).bind(request.id.as_bytes()).fetch_one(connection).await?;
             return Ok(found(&row)?.unwrap_or(ClaimOutcome::Running(Conflict { duplicate, remaining: None })));
         };

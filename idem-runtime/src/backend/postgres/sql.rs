@@ -1,7 +1,7 @@
 //! PostgreSQL: every statement that is constant.
 //! What is formatted for one transaction is in `locks`; the schema's own files are in `migrations/postgres`.
 
-/// A statement of its own after the locks: its snapshot is younger than they are, and cannot miss a record that was
+/// A separate statement after the locks: its snapshot is younger than the locks, so it cannot miss a record that was
 /// committed just before the key's lock was free.
 pub(super) const LOOK: &str = "\
     SELECT r.fingerprint, r.format, r.status, r.headers, r.body, r.attempt IS NOT NULL AS held, \
@@ -75,9 +75,9 @@ pub(super) const SCHEMA_AS_MADE: &str = "\
      WHERE attrelid = to_regclass('idem_records') AND atttypid = 'bytea'::regtype \
        AND attname IN ('id', 'fingerprint', 'headers', 'body')";
 
-/// Reads the record, and where there is none inserts one in progress, or replaces an expired one. The request locks come
-/// before the key's as in a claim, so that a claim that finds that one taken can tell whose it is. Neither is taken if there is
-/// a record. The insert sees also what was committed after the snapshot of the rest.
+/// Reads the record. If it is missing or expired, inserts one in progress. As in a claim, the request locks are taken
+/// before the key's, so that a claim that finds the key's lock taken can identify the request that holds it. If there is
+/// a record, no lock is taken. The insert also sees what was committed after the snapshot of the other parts.
 pub(super) const LEASE: &str = "\
     WITH held AS MATERIALIZED ( \
         SELECT fingerprint, format, status, headers, body, attempt IS NOT NULL AS held, \

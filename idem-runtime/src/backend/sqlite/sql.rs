@@ -134,7 +134,7 @@ pub(super) const TAKE_ONE: &str = concat!(
      RETURNING id, operation, created_at AS started_at, coalesce(asked, 0) AS tries, last_error, request"
 );
 
-/// SQLite's planner, which knows nothing of how few records are in progress, is told which index to read.
+/// Names the index to read: SQLite's planner does not know that few records are in progress.
 pub(super) const SURVEY: &str = concat!(
     "SELECT count(*) FILTER (WHERE known AND coalesce(asked, 0) < ?2) AS due, \
             count(*) FILTER (WHERE known AND coalesce(asked, 0) >= ?2) AS gave_up, \
