@@ -87,9 +87,9 @@ pub struct SweepReport {
     /// The reconciler failed, panicked or did not answer in time, or its verdict could not be written or came too late; it is
     /// asked again later.
     pub failed: u64,
-    /// StalledAttempt, but of an operation without a reconciler here: not touched.
+    /// Stalled, but of an operation without a reconciler here: not touched.
     pub no_reconciler: u64,
-    /// StalledAttempt, but asked about too often: not touched.
+    /// Stalled, but asked about too often: not touched.
     pub gave_up: u64,
 }
 
