@@ -14,8 +14,11 @@ mod accept {
     mod b94_debug_handler;
     mod b95_utoipa;
     mod b99_bodies;
+    mod beside;
     mod consumers;
     mod external;
+    mod groups;
+    mod hidden;
     mod options;
     mod renamed;
     mod stacks;

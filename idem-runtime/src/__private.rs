@@ -1,7 +1,7 @@
 //! The items that an expansion of `#[idempotent]` names, and the types that those items expose.
 //! Not a public interface: it changes in any release.
 
-pub use std::{result::Result, time::Duration};
+pub use std::{option::Option, result::Result, time::Duration};
 
 pub use axum::response::Response;
 
@@ -24,14 +24,11 @@ pub use crate::{
         value::{Form, form},
     },
     model::{
-        handler_options::{HandlerOptions, ScopeRule},
+        handler_options::{HandlerMarker, HandlerOptions, Replay, ScopeRule},
         message_id::{EventId, event_id},
-        options::{
-            FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, Replay,
-            SetCookie,
-        },
+        options::*,
     },
-    openapi::{Declared, Unnamed, declared},
+    openapi::Unnamed,
 };
 
 #[cfg(feature = "utoipa")]

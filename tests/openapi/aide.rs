@@ -19,7 +19,7 @@ use idem_runtime::options::KeyPresence;
 use serde_json::json;
 
 mod payments {
-    use axum::{Json, extract::State, response::IntoResponse};
+    use axum::{Json, body::Bytes, extract::State, http::request::Parts, response::IntoResponse};
     use idem_openapi::app::{Account, Gate, Order};
     use idem_runtime::{Attempt, idempotent};
     use sqlx::{Sqlite, SqliteConnection};
@@ -65,6 +65,20 @@ mod payments {
             gate.pass().await;
         }
         Json(order)
+    }
+
+    #[idempotent(webhook, scope = account, key = order.amount)]
+    pub(crate) async fn receive(account: Account, tx: &mut SqliteConnection, Json(order): Json<Order>) {
+        let _ = tx;
+    }
+
+    #[idempotent(webhook, scope = account, key = order.amount, fingerprint = of_everything)]
+    pub(crate) async fn compare(account: Account, tx: &mut SqliteConnection, Json(order): Json<Order>) {
+        let _ = tx;
+    }
+
+    fn of_everything(_: &Parts, body: &Bytes) -> Vec<u8> {
+        body.to_vec()
     }
 
     pub(crate) async fn list() -> Json<Vec<i64>> {
@@ -140,4 +154,24 @@ async fn b96_what_is_said_of_a_protected_operation() {
     assert_eq!(charge.key().expect("a key")["required"], true);
     assert!(charge.response("200")["headers"].get("Idempotent-Replayed").is_some());
     assert!(!document.0.to_string().contains("x-idem"), "a mark is left");
+}
+
+#[tokio::test]
+async fn a_webhook_handler_needs_no_header_and_refuses_what_it_compares() {
+    let (app, _pool) = app(|defaults| defaults.key(KeyPresence::Optional)).await;
+    let mut document = empty();
+    let routes = ApiRouter::<App>::new().api_route("/events", post(payments::receive).put(payments::compare));
+    let _router = routes.finish_api(&mut document);
+    let list = app.idempotency.document(&mut document);
+    let lines: Vec<_> = list.iter().map(ToString::to_string).collect();
+    assert_eq!(lines, ["PUT /events: key in the event", "POST /events: key in the event"]);
+
+    let document = Declared::of(&document);
+    let (receive, compare) = (document.operation("POST", "/events"), document.operation("PUT", "/events"));
+    for operation in [&receive, &compare] {
+        assert!(operation.key().is_none());
+        assert_eq!(operation.codes("400"), ["event-id-missing"]);
+    }
+    assert!(!receive.statuses().contains("422"), "equal ids are equal events");
+    assert_eq!(compare.codes("422"), ["idempotency-key-reuse"]);
 }

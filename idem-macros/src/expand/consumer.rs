@@ -6,9 +6,9 @@ use quote::quote_spanned;
 use syn::{Type, spanned::Spanned as _};
 
 use super::{
-    arguments, at_tx_type, extractors,
+    at_tx_type, call, extractors,
     handler::Parts,
-    options::{FunctionPath, handler_options},
+    options::handler_options,
     paths::{at, consumer_result},
     read,
 };
@@ -26,22 +26,22 @@ pub(super) fn consumer(private: &TokenStream, plan: &Plan<'_>, id: &Access, payl
     };
     let form = quote_spanned!(form.span()=> #form::form());
     let begin = begin(private, plan, id, payload);
-    let options = handler_options(private, plan, FunctionPath::AsWritten);
-    let name = &plan.function.sig.ident;
-    let arguments = arguments(plan, &quote_spanned!(Span::mixed_site()=> claimed.param()));
+    let options = handler_options(private, plan);
+    let call = call(plan, &quote_spanned!(Span::mixed_site()=> #private::Message::param(&mut __claimed)));
     let run = quote_spanned! {Span::mixed_site()=>
         #begin
-        let form = #form;
-        let mut claimed = match #private::message(idempotency, const { &#options }, source, id, payload).await {
-            Ok(claimed) => claimed,
-            Err(unclaimed) => return unclaimed.into_result(form),
+        let __form = #form;
+        let __claim = #private::message(__idempotency, const { &#options }, __source, __id, __payload);
+        let mut __claimed = match __claim.await {
+            #private::Result::Ok(__claimed) => __claimed,
+            #private::Result::Err(__unclaimed) => return #private::Unclaimed::into_result(__unclaimed, __form),
         };
-        let probe = #private::ResultProbe(#private::caught(#name(#(#arguments),*)).await);
-        let result = {
+        let __probe = #private::ResultProbe(#private::caught(#call).await);
+        let __result = {
             use #private::ResultFallback as _;
-            probe.result()
+            __probe.__result()
         };
-        return claimed.settle(form, result).await;
+        return #private::Message::settle(__claimed, __form, __result).await;
     };
     (signature(plan, &returned), run, TokenStream::new())
 }
@@ -51,7 +51,7 @@ fn signature(plan: &Plan<'_>, returned: &TokenStream) -> TokenStream {
     let (asynchronous, function, name) = (signature.asyncness, signature.fn_token, &signature.ident);
     let (caret, private) = at_tx_type(plan);
     let tx_type = plan.tx_type;
-    let idempotency = quote_spanned!(caret=> idempotency: &#private::IdempotencyOn<#tx_type>);
+    let idempotency = quote_spanned!(caret=> __idempotency: &#private::IdempotencyOn<#tx_type>);
     let (types, names): (Vec<&Type>, Vec<_>) = extractors(plan).unzip();
     quote_spanned! {Span::mixed_site()=>
         #asynchronous #function #name(#idempotency, #(#names: #types),*) -> #returned
@@ -69,8 +69,8 @@ fn begin(private: &TokenStream, plan: &Plan<'_>, id: &Access, payload: Option<&A
         Some(payload) => read(private, "payload_of", payload, &borrowed),
     };
     quote_spanned! {Span::mixed_site()=>
-        let source = #source;
-        let id = #id;
-        let payload = #payload;
+        let __source = #source;
+        let __id = #id;
+        let __payload = #payload;
     }
 }

@@ -4,12 +4,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
 use syn::spanned::Spanned as _;
 
-use super::{
-    arguments, at_tx_type, extractors,
-    openapi::{self, handler_type},
-    options::{FunctionPath, handler_options},
-    read,
-};
+use super::{at_tx_type, call, extractors, marker, openapi, paths::at, read};
 use crate::plan::{Access, Plan, Returns};
 
 /// Signature, body, and what stands beside.
@@ -17,51 +12,51 @@ pub(super) type Parts = (TokenStream, TokenStream, TokenStream);
 
 /// A handler whose key is in a header.
 pub(super) fn of_requests(private: &TokenStream, plan: &Plan<'_>, when: &TokenStream) -> Parts {
-    let options = handler_options(private, plan, FunctionPath::AsWritten);
-    let begin = quote_spanned!(Span::mixed_site()=> call.begin(const { &#options }, scope));
-    handler(private, plan, &begin, when)
+    handler(private, plan, &quote_spanned!(Span::mixed_site()=> #private::Call::begin(__call, __scope)), when)
 }
 
 /// A handler whose key is in the event that it receives.
 pub(super) fn of_events(private: &TokenStream, plan: &Plan<'_>, id: &Access, when: &TokenStream) -> Parts {
-    let options = handler_options(private, plan, FunctionPath::AsWritten);
-    let id = read(private, "event_id", id, &call_arguments());
+    let id = read(private, "event_id", id, &call_arguments(private));
     let begin = quote_spanned! {Span::mixed_site()=> {
-        let id = #id;
-        call.begin_event(const { &#options }, scope, id)
+        let __id = #id;
+        #private::Call::begin_event(__call, __scope, __id)
     } };
     handler(private, plan, &begin, when)
 }
 
 fn handler(private: &TokenStream, plan: &Plan<'_>, begin: &TokenStream, when: &TokenStream) -> Parts {
-    let (parameter, debug_copy) = (parameter(private, plan), debug_copy(private, plan));
+    let marker = marker::name(plan);
+    let (parameter, debug_copy) = (parameter(private, plan, &marker), debug_copy(private, plan));
     let signature = &plan.function.sig;
     // With the user's own first and last token it is the user's item: if no route uses it, rustc says so.
     let (asynchronous, function, name) = (signature.asyncness, signature.fn_token, &signature.ident);
     let signature = quote_spanned! {Span::mixed_site()=>
         #asynchronous #function #name(#parameter) -> #private::Response
     };
-    let scope = read(private, "scope_of", &plan.scope, &call_arguments());
+    let scope = read(private, "scope_of", &plan.scope, &call_arguments(private));
     let attempts = attempts(private, plan);
     let run = quote_spanned! {Span::mixed_site()=>
         #debug_copy
-        let scope = #scope;
-        let (tasks, mut attempts) = #begin;
+        let __scope = #scope;
+        let (__tasks, mut __attempts) = #begin;
         #attempts
     };
-    (signature, run, openapi::utoipa_path(private, when, plan))
+    let mut beside = marker::items(private, when, plan, &marker);
+    beside.extend(openapi::utoipa_path(private, when, plan, &marker));
+    (signature, run, beside)
 }
 
-fn call_arguments() -> TokenStream {
-    quote_spanned!(Span::mixed_site()=> call.arguments())
+fn call_arguments(private: &TokenStream) -> TokenStream {
+    quote_spanned!(Span::mixed_site()=> #private::Call::arguments(&__call))
 }
 
 /// The one parameter of the handler that axum gets.
-fn parameter(private: &TokenStream, plan: &Plan<'_>) -> TokenStream {
-    let handler_type = handler_type(private, plan);
+fn parameter(private: &TokenStream, plan: &Plan<'_>, marker: &Ident) -> TokenStream {
+    let returned = openapi::returned(private, plan);
     let (caret, private) = at_tx_type(plan);
     let (effects, types) = (effects(plan), extractors(plan).map(|(ty, _)| ty));
-    quote_spanned!(caret=> call: #private::Call<#effects, (#(#types,)*), #handler_type>)
+    quote_spanned!(caret=> __call: #private::Call<#effects, (#(#types,)*), #returned, #marker>)
 }
 
 /// The effects that the type behind `&mut` stands for, and with them the database.
@@ -93,42 +88,42 @@ fn debug_copy(private: &TokenStream, plan: &Plan<'_>) -> TokenStream {
 
 /// Claim, run, settle. The loop runs again only if the database demands that.
 fn attempts(private: &TokenStream, plan: &Plan<'_>) -> TokenStream {
-    let name = &plan.function.sig.ident;
     let names: Vec<_> = extractors(plan).map(|(_, name)| name).collect();
-    let arguments = arguments(plan, &quote_spanned!(Span::mixed_site()=> claim.param()));
+    let call = call(plan, &quote_spanned!(Span::mixed_site()=> #private::RunningAttempt::param(&mut __claim)));
     let outcome = outcome(private, plan);
     let attempts = quote_spanned! {Span::mixed_site()=>
         loop {
-            let (mut claim, (#(#names,)*)) = match attempts.claim().await {
-                Ok(claimed) => claimed,
-                Err(response) => return response,
+            let (mut __claim, (#(#names,)*)) = match #private::Attempts::claim(&mut __attempts).await {
+                #private::Result::Ok(__claimed) => __claimed,
+                #private::Result::Err(__response) => return __response,
             };
-            let result = #private::caught(#name(#(#arguments),*)).await;
-            let cause = {
+            let __result = #private::caught(#call).await;
+            let __cause = {
                 use #private::{CauseViaError as _, CauseFallback as _};
-                (&&#private::Probe(&result)).cause()
+                (&&#private::Probe(&__result)).__cause()
             };
-            let outcome = #outcome;
-            if let Some(response) = claim.settle(outcome).await {
-                return response;
+            let __outcome = #outcome;
+            if let #private::Option::Some(__response) = #private::Attempts::settle(&mut __attempts, __claim, __outcome).await {
+                return __response;
             }
         }
     };
     // A body that is not `Send` is reported at the handler's name.
-    let caret = Span::mixed_site().located_at(name.span());
-    quote_spanned!(caret=> return tasks.run(async move { #attempts }).await;)
+    let caret = Span::mixed_site().located_at(plan.function.sig.ident.span());
+    let private = at(private, caret);
+    quote_spanned!(caret=> return #private::Tasks::run(__tasks, async move { #attempts }).await;)
 }
 
 /// The conversion of the result, with its bound at the user's return type.
 fn outcome(private: &TokenStream, plan: &Plan<'_>) -> TokenStream {
     match plan.returns {
-        Returns::Unit => quote_spanned!(Span::mixed_site()=> #private::outcome(result, cause)),
+        Returns::Unit => quote_spanned!(Span::mixed_site()=> #private::outcome(__result, __cause)),
         Returns::Owned(ty) | Returns::Borrowing(ty) => {
-            quote_spanned!(Span::mixed_site()=> #private::outcome::<#ty>(result, cause))
+            quote_spanned!(Span::mixed_site()=> #private::outcome::<#ty>(__result, __cause))
         }
         Returns::Opaque(ty) => {
-            let result = Ident::new("result", Span::mixed_site().located_at(ty.span()));
-            quote_spanned!(Span::mixed_site()=> #private::outcome(#result, cause))
+            let result = Ident::new("__result", Span::mixed_site().located_at(ty.span()));
+            quote_spanned!(Span::mixed_site()=> #private::outcome(#result, __cause))
         }
     }
 }

@@ -1,15 +1,16 @@
 //! `Plan` to tokens. Straight-line code: all that can be a function is one, in the runtime's `__private`.
-//! Uses `plan`, `options`, `item`; nothing that it uses knows the expansion.
+//! Names nothing that a user's item can hide: paths from the root, methods by path, locals with `__` before their name.
 
 mod consumer;
 mod fallback;
 mod handler;
+mod marker;
 mod openapi;
 mod options;
 mod paths;
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
-use quote::{ToTokens as _, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::Type;
 
 pub(crate) use self::fallback::{named, stub};
@@ -34,8 +35,11 @@ pub(crate) fn expand(when: &TokenStream, plan: &Plan<'_>) -> TokenStream {
     quote!(#when #(#outer)* #vis #signature #body #utoipa)
 }
 
-/// The user's function, token for token, in a block with a few more statements: they use the parameters that the options
-/// name, so that a parameter which is only the scope, the key or the payload is no unused variable.
+/// The user's function, token for token, as a local variable. Its own name ends with the block that it is in, so that it
+/// may be any name, also one of the expansion's.
+///
+/// Before its body, a few statements use the parameters that the options name, so that a parameter which is only the
+/// scope, the key or the payload is no unused variable.
 fn inner(plan: &Plan<'_>) -> TokenStream {
     let (attributes, signature) = (&plan.function.attributes.inner, &plan.function.sig);
     let mut read: Vec<_> = vec![&plan.scope.name];
@@ -44,10 +48,18 @@ fn inner(plan: &Plan<'_>) -> TokenStream {
         Key::Event(id) => read.push(&id.name),
         Key::Message { id, payload } => read.extend(std::iter::once(&id.name).chain(payload.iter().map(|it| &it.name))),
     }
-    let body = plan.body.to_token_stream();
-    let mut block = Group::new(Delimiter::Brace, quote_spanned!(Span::mixed_site()=> #(let _ = &#read;)* #body));
+    // Without the label rustc would call the braces around one line superfluous.
+    let body = plan.body;
+    let mut block = Group::new(Delimiter::Brace, quote_spanned!(Span::mixed_site()=> #(let _ = &#read;)* '_body: #body));
     block.set_span(plan.body.span());
-    quote!(#(#attributes)* #signature #block)
+    let name = &signature.ident;
+    quote_spanned! {Span::mixed_site()=>
+        let __function = {
+            #(#attributes)*
+            #signature #block
+            #name
+        };
+    }
 }
 
 /// The types and names of the parameters except the transaction or the attempt.
@@ -58,13 +70,15 @@ fn extractors<'p>(plan: &'p Plan<'p>) -> impl Iterator<Item = (&'p Type, &'p Ide
     })
 }
 
-/// What the user's function is called with.
-fn arguments(plan: &Plan<'_>, tx: &TokenStream) -> Vec<TokenStream> {
+/// The call of the user's function, with `tx` as its transaction or attempt.
+fn call(plan: &Plan<'_>, tx: &TokenStream) -> TokenStream {
     let of = |parameter: &Parameter<'_>| match parameter {
         Parameter::Tx => tx.clone(),
         Parameter::Extractor { name, .. } => quote!(#name),
     };
-    plan.parameters.iter().map(of).collect()
+    let arguments = plan.parameters.iter().map(of);
+    let function = Ident::new("__function", Span::mixed_site().located_at(plan.function.sig.ident.span()));
+    quote_spanned!(Span::mixed_site()=> #function(#(#arguments),*))
 }
 
 /// The place of the type behind `&mut`, and `__private` there. A type that the runtime does not accept is reported

@@ -9,16 +9,8 @@ use crate::{
     plan::{Constructor, Plan},
 };
 
-/// Which path the constant has for the function of `fingerprint = path`.
-#[derive(Clone, Copy)]
-pub(super) enum FunctionPath {
-    AsWritten,
-    /// That of a function of the runtime.
-    Placeholder,
-}
-
 /// The options as a constant expression.
-pub(super) fn handler_options(private: &TokenStream, plan: &Plan<'_>, function: FunctionPath) -> TokenStream {
+pub(super) fn handler_options(private: &TokenStream, plan: &Plan<'_>) -> TokenStream {
     let operation = &plan.options.operation;
     let new = match plan.options.constructor {
         Constructor::OfEvents => quote_spanned!(Span::mixed_site()=> #private::HandlerOptions::of_events(#operation)),
@@ -28,13 +20,13 @@ pub(super) fn handler_options(private: &TokenStream, plan: &Plan<'_>, function: 
         }
     };
     let setters = plan.options.settings.iter().map(|(setter, setting)| {
-        let (setter, value) = (Ident::new(setter, Span::mixed_site()), value(private, setting, function));
+        let (setter, value) = (Ident::new(setter, Span::mixed_site()), value(private, setting));
         quote_spanned!(Span::mixed_site()=> .#setter(#value))
     });
     quote_spanned!(Span::mixed_site()=> #new #(#setters)*)
 }
 
-fn value(private: &TokenStream, setting: &Setting, function: FunctionPath) -> TokenStream {
+fn value(private: &TokenStream, setting: &Setting) -> TokenStream {
     match setting {
         Setting::Flag => TokenStream::new(),
         Setting::Word { enum_name, word } => {
@@ -48,10 +40,6 @@ fn value(private: &TokenStream, setting: &Setting, function: FunctionPath) -> To
             quote_spanned!(Span::mixed_site()=> #private::InProgress::Wait(#private::Duration::from_millis(#milliseconds)))
         }
         Setting::Function(path) => {
-            let path = match function {
-                FunctionPath::AsWritten => path.to_token_stream(),
-                FunctionPath::Placeholder => quote_spanned!(Span::mixed_site()=> #private::declared),
-            };
             quote_spanned!(Span::mixed_site()=> #private::FingerprintRule::Custom(#path))
         }
     }

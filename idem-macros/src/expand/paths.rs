@@ -32,7 +32,8 @@ pub(super) fn consumer_result(private: &TokenStream, ty: &Type) -> TokenStream {
     }
 }
 
-fn unlinted(token: TokenTree) -> TokenTree {
+/// The token, no longer linted as the user's.
+pub(super) fn unlinted(token: TokenTree) -> TokenTree {
     let span = Span::mixed_site().located_at(token.span());
     moved(token, span)
 }

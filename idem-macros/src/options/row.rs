@@ -81,8 +81,14 @@ impl Row {
     }
 
     /// The value goes to the setter of the same name.
-    pub(crate) const fn set(mut self) -> Self {
-        self.setter = Some(self.name);
+    pub(crate) const fn set(self) -> Self {
+        let name = self.name;
+        self.set_by(name)
+    }
+
+    /// The value goes to `setter`, which takes it in the unit that the attribute has converted it to.
+    pub(crate) const fn set_by(mut self, setter: &'static str) -> Self {
+        self.setter = Some(setter);
         self
     }
 

@@ -43,7 +43,7 @@ static TABLE: &[Row] = &[
     .not_on_webhooks("remove it (the key is in the event, not in a header)")
     .not_on_consumers(NO_REQUEST),
     Row::value("lease", values::lease, "a duration in quotes, such as `\"60s\"`")
-        .set()
+        .set_by("lease_milliseconds")
         .not_on_consumers(NO_EXTERNAL_EFFECTS)
         .not_on_database_effects("remove it, or add `effects = external`"),
     Row::value("max_response", values::max_response, "a number of bytes, or a size in quotes such as `\"64KiB\"`")
@@ -72,7 +72,7 @@ static TABLE: &[Row] = &[
         .set()
         .not_on_requests("remove it (a retry gets the whole stored response), or add `webhook`")
         .not_on_consumers(NO_REQUEST),
-    Row::value("retention", values::retention, "a duration in quotes, such as `\"24h\"`").set(),
+    Row::value("retention", values::retention, "a duration in quotes, such as `\"24h\"`").set_by("retention_seconds"),
     Row::value("scope", values::scope, "a parameter, as in `scope = account` or `scope = (account, endpoint)`"),
     Row::words("set_cookie", "SetCookie", &[word("drop", "Drop"), word("replay", "Replay")])
         .set()

@@ -1,4 +1,4 @@
-//! Options and function together: first the checks, then the `Plan`, in which everything is decided.
+//! Options and function together: first the checks, then the `Plan`, which makes every decision.
 //! Uses `options`, `item` and `errors`.
 
 mod access;
@@ -117,7 +117,7 @@ pub(crate) fn plan<'p>(args: &'p Args, function: &'p Function, errors: &mut Erro
     })
 }
 
-/// The stored name: the function's own, unless `operation` says another.
+/// The stored name: `operation`, or else the function's name.
 fn operation(args: &Args, function: &Function) -> String {
     args.operation().map_or_else(|| function.name(), str::to_owned)
 }
@@ -143,8 +143,8 @@ fn constructor(key: &Key, scope: &ScopeArg) -> Constructor {
 
 fn settings(args: &Args) -> Vec<(&'static str, &Setting)> {
     let mut settings = Vec::new();
-    for given in args.given() {
-        if let (Some(setter), Value::Setting(setting)) = (given.option.setter, &given.value) {
+    for entry in args.given() {
+        if let (Some(setter), Value::Setting(setting)) = (entry.option.setter, &entry.value) {
             settings.push((setter, setting));
         }
     }
@@ -152,7 +152,7 @@ fn settings(args: &Args) -> Vec<(&'static str, &Setting)> {
 }
 
 fn parameters(function: &Function) -> Vec<Parameter<'_>> {
-    let name = |index| format_ident!("argument_{index}", span = Span::mixed_site());
+    let name = |index| format_ident!("__argument_{index}", span = Span::mixed_site());
     function
         .typed()
         .enumerate()

@@ -1,4 +1,5 @@
 //! The builder of an `Idempotency`: the application's defaults, its timeout and its error format.
+//! The options of `#[idempotent]` override the defaults for one handler.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -16,15 +17,14 @@ use crate::{
     model::{
         handler_options::Policy,
         lease_duration::LeaseDuration,
-        limits::{at_least_one, longer_than_zero},
-        options::{
-            FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, SetCookie,
-        },
+        limits::{at_least_one, longer_than_zero, wait_longer_than_zero},
+        // The types in the rows of the table.
+        options::*,
         retention::Retention,
     },
 };
 
-/// The defaults of an application. Each option of the attribute has one here; the attribute overrides it.
+/// The choices of an application. The options of `#[idempotent]` override them for one handler.
 ///
 /// ```
 /// # #[cfg(feature = "sqlite")]
@@ -48,13 +48,14 @@ pub struct Builder<Db: Backend> {
     render: Option<Box<Render>>,
 }
 
-/// One setter an option of the attribute; those that refuse a value are written out below.
-macro_rules! defaults {
-    ($($(#[$doc:meta])* $option:ident: $Type:ty,)*) => {
+macro_rules! setters {
+    ($($(#[$doc:meta])* $option:ident: $Type:ty $(as $Value:ty)? = $default:expr $(, $check:ident)?;)*) => {
         impl<Db: Backend> Builder<Db> {
             $(
                 $(#[$doc])*
+                #[track_caller]
                 pub fn $option(mut self, $option: $Type) -> Self {
+                    $(let $option = $check(stringify!($option), $option);)?
                     self.policy.$option = $option.into();
                     self
                 }
@@ -63,28 +64,7 @@ macro_rules! defaults {
     };
 }
 
-defaults! {
-    /// Whether a protected request must carry a key. Default: [`KeyPresence::Required`].
-    key: KeyPresence,
-    /// The form of keys. Default: [`KeyFormat::Any`].
-    key_format: KeyFormat,
-    /// The status of a key reused for another request. Default: [`Mismatch::Unprocessable`].
-    mismatch: Mismatch,
-    /// How long records answer. Default: [`Retention::DAY`].
-    retention: Retention,
-    /// What a request is compared by. Default: [`FingerprintRule::Bytes`].
-    fingerprint: FingerprintRule,
-    /// How long an attempt with external effects may stay in progress without renewal. Default: [`LeaseDuration::MINUTE`].
-    lease: LeaseDuration,
-    /// What becomes of a 5xx or a panic. Default: [`OnServerError::Store`].
-    on_server_error: OnServerError,
-    /// The isolation level of transactions. Default: the database's own.
-    isolation: Isolation,
-    /// The methods that are protected. Default: [`Methods::PostAndPatch`].
-    methods: Methods,
-    /// Whether a replay repeats `Set-Cookie` lines. Default: [`SetCookie::Replay`].
-    set_cookie: SetCookie,
-}
+with_options!(setters);
 
 impl<Db: Backend> Builder<Db> {
     pub(super) fn new(pool: Pool<Db>) -> Self {
@@ -102,32 +82,9 @@ impl<Db: Backend> Builder<Db> {
         self
     }
 
-    /// The response to an in-flight duplicate. Default: [`InProgress::Reject`].
+    /// Renders idem's own responses in the application's error format. Default: `application/problem+json`.
     ///
-    /// # Panics
-    /// If it waits for zero: that is [`InProgress::Reject`].
-    #[track_caller]
-    pub fn in_progress(mut self, in_progress: InProgress) -> Self {
-        if let InProgress::Wait(limit) = in_progress {
-            longer_than_zero("in_progress", limit);
-        }
-        self.policy.in_progress = in_progress;
-        self
-    }
-
-    /// The largest response body that is stored, in bytes. Default: 1 MiB.
-    ///
-    /// # Panics
-    /// If it is zero.
-    #[track_caller]
-    pub fn max_response(mut self, max_response: usize) -> Self {
-        self.policy.max_response = at_least_one("max_response", max_response);
-        self
-    }
-
-    /// Renders idem's own answers in the application's error format. Default: `application/problem+json`.
-    ///
-    /// Keep [`Problem::status`], and send [`Problem::retry_after`] as `Retry-After`: clients retry by them.
+    /// Keep [`Problem::status`], and send [`Problem::retry_after`] as `Retry-After`: clients need both to retry.
     pub fn render(mut self, render: impl Fn(Problem) -> Response + Send + Sync + 'static) -> Self {
         self.render = Some(Box::new(render));
         self

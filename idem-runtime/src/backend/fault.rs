@@ -21,15 +21,32 @@ pub enum Fault {
 pub enum Cause {
     /// A serialization failure or a deadlock: the whole transaction may run again.
     Conflict,
-    /// The database could not write, and may have rolled back the whole transaction already.
-    Unwritable,
+    /// A prepared statement no longer fits the schema: the whole transaction may run again, its statements prepared anew.
+    StalePlan,
+    /// Time or another connection heals it: a timeout, a cancelled statement, no connection, no memory, a full disk, a server
+    /// that is read-only or restarts. The database may have rolled back the whole transaction already.
+    Passing,
     /// No known meaning.
     Unknown,
 }
 
-/// The meaning of an error that a handler's body returned. The error does not say which database it is of, so each one that
-/// this build supports is asked.
-pub(crate) fn cause(error: &dyn DatabaseError) -> Cause {
+/// The meaning of an error of sqlx that a handler's body returned.
+pub(crate) fn cause(error: &sqlx::Error) -> Cause {
+    match error {
+        sqlx::Error::Database(error) => database_cause(&**error),
+        sqlx::Error::Io(_)
+        | sqlx::Error::Tls(_)
+        | sqlx::Error::Protocol(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::PoolClosed
+        | sqlx::Error::WorkerCrashed => Cause::Passing,
+        _ => Cause::Unknown,
+    }
+}
+
+/// The meaning of an error that a database reported. The error does not say which database it is of, so each one that this
+/// build supports is asked.
+pub(crate) fn database_cause(error: &dyn DatabaseError) -> Cause {
     if is_conflict(error) {
         return Cause::Conflict;
     }

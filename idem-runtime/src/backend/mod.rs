@@ -20,7 +20,7 @@ mod rows;
 mod sqlite;
 
 pub use fault::Cause;
-pub(crate) use fault::{Fault, cause};
+pub(crate) use fault::{Fault, cause, database_cause};
 pub(crate) use leases::Leases;
 pub(crate) use rows::{
     AttemptId, ClaimOutcome, ClaimRequest, Conflict, Duplicate, Holder, InProgressRecord, LeaseRequest, Migration,
@@ -112,7 +112,20 @@ pub trait Backend: private::Sealed + Leases {
         record: Record,
     ) -> impl Future<Output = Result<WriteOutcome, sqlx::Error>> + Send;
 
-    /// Ends a transaction whose connection is in an unknown state.
+    /// Whether the database refuses every further statement of the transaction because one has failed.
+    #[doc(hidden)]
+    fn is_aborted(connection: &mut Self::Connection) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
+
+    /// Forgets the connection's prepared statements.
+    #[doc(hidden)]
+    fn forget_plans(connection: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// Rolls back after an error. Unless a response that only this can have proves that the transaction has ended, the
+    /// connection is discarded.
+    #[doc(hidden)]
+    fn abandon(transaction: Transaction<'static, Self>) -> impl Future<Output = ()> + Send;
+
+    /// Ends a transaction whose connection is in an unknown state; the connection is not used again as it is.
     #[doc(hidden)]
     fn discard(transaction: Transaction<'static, Self>) -> impl Future<Output = ()> + Send;
 

@@ -26,7 +26,7 @@ mod store;
 mod waiting;
 
 pub use caught::{Panicked, caught};
-pub(crate) use claim::{Claim, UnkeyedTransaction};
+pub(crate) use claim::{Claim, Plans, TransactionTerms, UnkeyedTransaction};
 pub(crate) use lease::{Lease, LeaseTerms};
 pub(crate) use settle::{SettleError, SettleErrorKind, Writes};
 use store::{OverdueError, bounded, log, log_overdue};

@@ -79,6 +79,20 @@ impl<Db: Backend> Claim<Db> {
         settled
     }
 
+    /// The claim, to record a 5xx or a panic; `None` if the database has aborted the transaction. Then nothing of the body has
+    /// happened and nobody knows why, so the key is released.
+    pub(crate) async fn unless_aborted(self) -> Result<Option<Self>, SettleError> {
+        let Self { transaction, request, token, guard, timeout } = self;
+        match unless_aborted(timeout, transaction).await? {
+            Ok(transaction) => Ok(Some(Self { transaction, request, token, guard, timeout })),
+            Err(aborted) => {
+                let settled = settle(timeout, rewind_and_roll_back(aborted)).await;
+                drop(guard);
+                settled.map(|()| None)
+            }
+        }
+    }
+
     /// Rolls everything back; the key is free.
     pub(crate) async fn release(self) -> Result<(), SettleError> {
         let settled = settle(self.timeout, rewind_and_roll_back(self.transaction)).await;
@@ -161,9 +175,26 @@ async fn give_up<Db: Backend>(
         Db::discard(transaction).await;
     } else {
         // Not left to the drop, which rolls back some time later: the next look would meet this claim's own locks.
-        roll_back(transaction).await;
+        Db::abandon(transaction).await;
     }
     unsettled
+}
+
+/// The transaction; as the inner error if the database has aborted it.
+pub(super) async fn unless_aborted<Db: Backend>(
+    timeout: Duration,
+    mut transaction: Transaction<'static, Db>,
+) -> Result<Result<Transaction<'static, Db>, Transaction<'static, Db>>, SettleError> {
+    let asking = async move {
+        match Db::is_aborted(&mut transaction).await {
+            Ok(aborted) => Ok((aborted, transaction)),
+            Err(error) => Err(give_up(transaction, Err(error)).await),
+        }
+    };
+    match bounded(timeout, asking).await {
+        Ok(asked) => asked.map(|(aborted, transaction)| if aborted { Err(transaction) } else { Ok(transaction) }),
+        Err(overdue) => Err(SettleError { kind: SettleErrorKind::Unavailable, source: Some(overdue.into()) }),
+    }
 }
 
 /// Whether sqlx counts this transaction and none inside it. Its COMMIT and ROLLBACK go by that count: with a nested
@@ -174,11 +205,18 @@ fn is_outermost<Db: Backend>(transaction: &Transaction<'static, Db>) -> bool {
 }
 
 async fn commit<Db: Backend>(timeout: Duration, transaction: Transaction<'static, Db>) -> Result<(), SettleError> {
-    let error = match bounded(timeout, transaction.commit()).await {
-        Ok(Ok(())) => return Ok(()),
-        Ok(Err(error)) => error,
+    let mut transaction = transaction;
+    let committing = async move {
+        let committed = Db::TransactionManager::commit(&mut transaction).await;
+        (committed, transaction)
+    };
+    let (error, transaction) = match bounded(timeout, committing).await {
+        // Dropped at depth 0, the transaction does nothing more.
+        Ok((Ok(()), _)) => return Ok(()),
+        Ok((Err(error), transaction)) => (error, transaction),
         Err(overdue) => return Err(SettleError { kind: SettleErrorKind::Unknown, source: Some(overdue.into()) }),
     };
+    let _done = bounded(timeout, Db::abandon(transaction)).await;
     if let Some(fault) = Db::refusal_to_commit(&error) {
         return Err(SettleError::of(fault, error));
     }

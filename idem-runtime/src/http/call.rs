@@ -1,5 +1,5 @@
 //! The parameter of the function that axum calls: it extracts the handler's own parameters and starts the attempts.
-//! The expansion of `#[idempotent]` drives it: arguments, scope, then for each attempt claim, body, settle.
+//! The expansion of `#[idempotent]` calls it: arguments, scope, then for each attempt claim, body, settle.
 
 use std::{marker::PhantomData, sync::Arc, time::Instant};
 
@@ -19,28 +19,28 @@ use super::{
 use crate::{
     app::Idempotency,
     model::{
-        handler_options::HandlerOptions,
+        handler_options::HandlerMarker,
         message_id::EventId,
         scope::{Scope, ScopeId},
     },
 };
 
-/// A request whose arguments have been extracted, in axum's own order, before anything looked at its key.
+/// A request whose arguments are extracted, in axum's order, before its key is read.
 ///
-/// `H` describes the handler to OpenAPI documents. It means nothing for the request.
-pub struct Call<E: Effects, T, H> {
+/// `R` is what the handler returns, for OpenAPI documents. `H` stands for the handler.
+pub struct Call<E: Effects, T, R, H> {
     arguments: T,
     request: ExtractedRequest<T>,
     idempotency: Idempotency<E::Db>,
     started_at: Instant,
-    handler: PhantomData<fn() -> H>,
+    handler: PhantomData<fn() -> (R, H)>,
 }
 
-/// A marker that keeps `Call`'s impl from overlapping axum's blanket `FromRequest` for the extractors of parts.
+/// A marker that keeps `Call`'s impl from overlapping axum's blanket `FromRequest` for `FromRequestParts`.
 pub struct Via<M>(PhantomData<M>);
 
 #[diagnostic::do_not_recommend]
-impl<S, M, E, T, H> FromRequest<S, Via<M>> for Call<E, T, H>
+impl<S, M, E, T, R, H> FromRequest<S, Via<M>> for Call<E, T, R, H>
 where
     E: Effects,
     T: FromRequest<S, M> + Send + 'static,
@@ -66,23 +66,24 @@ where
     }
 }
 
-impl<E: Effects, T: Send + 'static, H> Call<E, T, H> {
-    /// The extracted arguments, for the one that is the scope.
+impl<E: Effects, T: Send + 'static, R, H: HandlerMarker> Call<E, T, R, H> {
+    /// The extracted arguments; one of them is the scope.
     pub fn arguments(&self) -> &T {
         &self.arguments
     }
 
     /// Splits the request into the task to run in and the attempts to run there.
-    pub fn begin(self, handler: &'static HandlerOptions, scope: ScopeId) -> (Tasks, Attempts<E, T>) {
-        self.begin_by(handler, scope, KeySource::Header)
+    pub fn begin(self, scope: ScopeId) -> (Tasks, Attempts<E, T>) {
+        self.begin_by(scope, KeySource::Header)
     }
 
     /// The same for an event, whose id is the key.
-    pub fn begin_event(self, handler: &'static HandlerOptions, scope: ScopeId, id: EventId) -> (Tasks, Attempts<E, T>) {
-        self.begin_by(handler, scope, KeySource::Event(id))
+    pub fn begin_event(self, scope: ScopeId, id: EventId) -> (Tasks, Attempts<E, T>) {
+        self.begin_by(scope, KeySource::Event(id))
     }
 
-    fn begin_by(self, handler: &'static HandlerOptions, scope: ScopeId, key: KeySource) -> (Tasks, Attempts<E, T>) {
+    fn begin_by(self, scope: ScopeId, key: KeySource) -> (Tasks, Attempts<E, T>) {
+        let handler = const { &H::OPTIONS };
         let span = tracing::info_span!("idempotent", operation = handler.operation);
         let tasks = Tasks { tracker: self.idempotency.app.tasks.clone(), span };
         let context = RequestContext::new(self.idempotency, handler, self.started_at);
@@ -97,7 +98,7 @@ impl<T: Scope> Scope for Extension<T> {
     }
 }
 
-/// The identity that the scope's parameter gives. A function, so that a type without `Scope` is reported at the argument.
+/// The identity of the scope's parameter. A function, so that a type without `Scope` is reported at the argument.
 pub fn scope_of<S: Scope + ?Sized>(scope: &S) -> ScopeId {
     scope.scope_id()
 }

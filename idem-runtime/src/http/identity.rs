@@ -1,4 +1,5 @@
-//! From a request to the claim that it makes: whose key it is, which key, and the fingerprint of the request.
+//! The identity of a request: its scope, its key and its fingerprint, which make the claim request.
+//! A request without a usable key or scope is refused here.
 
 use crate::{
     app::problem::Code,
@@ -16,7 +17,7 @@ use crate::{
     },
 };
 
-/// Where a request's key is.
+/// Where the key of a request is.
 pub(super) enum KeySource {
     /// In its `Idempotency-Key` header.
     Header,
@@ -24,7 +25,7 @@ pub(super) enum KeySource {
     Event(EventId),
 }
 
-/// Whose key a request carries, and where.
+/// The scope of a request, and where its key is.
 pub(super) struct Identity {
     pub(super) scope: ScopeId,
     pub(super) key: KeySource,
@@ -53,7 +54,8 @@ impl Identity {
         Ok(Some(ClaimRequest { id, fingerprint, bytes, operation, retention }))
     }
 
-    /// The identifier by scope and header; `None` if the method is not protected, or an optional key is missing.
+    /// The record's identifier from scope and header; `None` if the method is not protected, or an optional key is
+    /// missing.
     fn by_header<Db: Backend, T>(
         &self,
         request: &ExtractedRequest<T>,
@@ -81,12 +83,12 @@ impl Identity {
 
     fn scope(&self) -> Result<&Digest, Code> {
         self.scope.digest().ok_or_else(|| {
-            tracing::error!("`scope_id` gave an empty part: reject callers without an identity in the extractor");
+            tracing::error!("`scope_id` returned an empty part: reject callers without an identity in the extractor");
             Code::ScopeEmpty
         })
     }
 
-    /// The fingerprint by the handler's rule, and the one by bytes. The body is hashed once where the two are the same.
+    /// The fingerprints by the handler's rule and by bytes. If the rule is bytes, the body is hashed once.
     fn fingerprints<Db: Backend, T>(
         &self,
         request: &ExtractedRequest<T>,
@@ -103,7 +105,7 @@ impl Identity {
         }
     }
 
-    /// Compares the request with a stored fingerprint, by the rule that made that one.
+    /// Compares the request with a stored fingerprint, by the rule that made the stored one.
     pub(super) fn compare<Db: Backend, T>(
         &self,
         request: &ExtractedRequest<T>,
@@ -117,8 +119,8 @@ impl Identity {
         request.subject().compare(claim.fingerprint, stored, context.policy.fingerprint)
     }
 
-    /// Whether equal keys are equal requests. Events are, unless their handler names a fingerprint: senders change what
-    /// surrounds an id at every delivery.
+    /// Whether equal keys mean equal requests. For events they do, unless the handler names a fingerprint: senders
+    /// change what surrounds an id at every delivery.
     fn by_id_alone<Db: Backend>(&self, context: &RequestContext<Db>) -> bool {
         matches!(self.key, KeySource::Event(_)) && !context.handler.names_fingerprint()
     }

@@ -1,21 +1,14 @@
-//! The options of one handler as the attribute writes them, and the policy they give over the application's defaults.
-//! An option that the attribute does not name is the application's.
+//! The options of one handler as the attribute writes them, and the policy they give over the application's choices.
+//! Both are made from the table in `options`; what only a handler has stands here.
 
 use crate::model::{
     lease_duration::LeaseDuration,
     options::{
-        FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, Replay,
-        SetCookie,
+        FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, SetCookie,
+        with_options,
     },
     retention::Retention,
 };
-
-/// Whether the request is stored with its record in progress, for the reconciler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum StoreRequest {
-    Yes,
-    No,
-}
 
 /// What besides the scope tells keys apart: `scope = account` or `scope = (account, endpoint)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,31 +19,59 @@ pub enum ScopeRule {
     AccountAndEndpoint,
 }
 
-/// What `#[idempotent]` says of one handler; an option not named there is the application's.
-#[derive(Clone, Copy, Debug)]
-pub struct HandlerOptions {
-    pub(crate) operation: &'static str,
-    pub(crate) scope: ScopeRule,
-    pub(crate) key: Option<KeyPresence>,
-    pub(crate) key_format: Option<KeyFormat>,
-    pub(crate) mismatch: Option<Mismatch>,
-    pub(crate) retention: Option<Retention>,
-    pub(crate) fingerprint: Option<FingerprintRule>,
-    pub(crate) in_progress: Option<InProgress>,
-    on_server_error: Option<OnServerError>,
-    isolation: Option<Isolation>,
-    max_response: Option<usize>,
-    pub(crate) methods: Option<Methods>,
-    set_cookie: Option<SetCookie>,
-    lease: Option<LeaseDuration>,
-    pub(crate) replay: Option<Replay>,
-    request: StoreRequest,
+/// What a webhook handler returns for an event that was handled before. `replay = status | full`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replay {
+    /// The status alone: senders of events read nothing else.
+    Status,
+    /// The stored response, headers and body.
+    Full,
 }
 
-/// One `const` setter an option, so that an expansion names only what its attribute names.
-macro_rules! setters {
-    ($($option:ident: $Type:ty,)*) => {
+/// Whether the request is stored with its record in progress, for the reconciler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StoreRequest {
+    Yes,
+    No,
+}
+
+/// The type that an expansion makes for its handler, and that the handler's own type names. No value of it exists.
+pub trait HandlerMarker {
+    /// What `#[idempotent]` says of the handler.
+    const OPTIONS: HandlerOptions;
+}
+
+/// The type of a policy's value: the row's own, unless it names another.
+macro_rules! value {
+    ($Type:ty) => {
+        $Type
+    };
+    ($Type:ty as $Value:ty) => {
+        $Value
+    };
+}
+
+macro_rules! handler_options {
+    ($($(#[$doc:meta])* $option:ident: $Type:ty $(as $Value:ty)? = $default:expr $(, $check:ident)?;)*) => {
+        /// What `#[idempotent]` says of one handler; an option not named there is the application's.
+        #[derive(Clone, Copy, Debug)]
+        pub struct HandlerOptions {
+            pub(crate) operation: &'static str,
+            pub(crate) scope: ScopeRule,
+            /// Only webhook handlers have it, and all of them.
+            replay: Option<Replay>,
+            store_request: StoreRequest,
+            $($option: Option<$Type>,)*
+        }
+
         impl HandlerOptions {
+            /// A handler that leaves every choice to the application.
+            #[must_use]
+            pub const fn new(operation: &'static str, scope: ScopeRule) -> Self {
+                Self { operation, scope, replay: None, store_request: StoreRequest::No, $($option: None,)* }
+            }
+
+            // An expansion names only what its attribute names.
             $(
                 #[doc = concat!("Sets `", stringify!($option), "`.")]
                 #[must_use]
@@ -60,66 +81,62 @@ macro_rules! setters {
                 }
             )*
         }
+
+        /// Every choice, made. The builder holds the application's; `over` gives one handler's.
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct Policy {
+            $(pub(crate) $option: value!($Type $(as $Value)?),)*
+        }
+
+        impl Default for Policy {
+            fn default() -> Self {
+                Self { $($option: $default,)* }
+            }
+        }
+
+        impl Policy {
+            /// This policy with the handler's own choices in place of the application's.
+            pub(crate) fn over(self, handler: &HandlerOptions) -> Self {
+                Self { $($option: handler.$option.map_or(self.$option, Into::into),)* }
+            }
+        }
     };
 }
 
-setters! {
-    key: KeyPresence,
-    key_format: KeyFormat,
-    mismatch: Mismatch,
-    fingerprint: FingerprintRule,
-    in_progress: InProgress,
-    on_server_error: OnServerError,
-    isolation: Isolation,
-    max_response: usize,
-    methods: Methods,
-    set_cookie: SetCookie,
-    replay: Replay,
-}
+with_options!(handler_options);
 
 impl HandlerOptions {
-    /// A handler that takes every choice from the application.
-    #[must_use]
-    pub const fn new(operation: &'static str, scope: ScopeRule) -> Self {
-        Self {
-            operation,
-            scope,
-            key: None,
-            key_format: None,
-            mismatch: None,
-            retention: None,
-            fingerprint: None,
-            in_progress: None,
-            on_server_error: None,
-            isolation: None,
-            max_response: None,
-            methods: None,
-            set_cookie: None,
-            lease: None,
-            replay: None,
-            request: StoreRequest::No,
-        }
-    }
-
-    /// A handler of events, whose key is in the event. What goes wrong is sent again by whoever sent the event, so a failure
-    /// frees the key; and senders change what is around an id at every delivery, so that counts for nothing.
+    /// A handler of events, whose key is in the event. The sender sends again what failed, so a failure frees the key.
+    /// Senders change what surrounds an id at every delivery, so a replay is the status alone.
     #[must_use]
     pub const fn of_events(operation: &'static str) -> Self {
         Self::new(operation, ScopeRule::Account).on_server_error(OnServerError::Release).replay(Replay::Status)
     }
 
-    /// Sets `lease`, which the attribute has checked to lie between one millisecond and [`LeaseDuration::MAX`].
+    /// Sets `replay`.
     #[must_use]
-    pub const fn lease(mut self, milliseconds: u32) -> Self {
-        self.lease = Some(LeaseDuration { milliseconds });
+    pub const fn replay(mut self, replay: Replay) -> Self {
+        self.replay = Some(replay);
         self
     }
 
     /// Sets `store_request`.
     #[must_use]
     pub const fn store_request(mut self) -> Self {
-        self.request = StoreRequest::Yes;
+        self.store_request = StoreRequest::Yes;
         self
+    }
+
+    /// Sets `retention`. The attribute has checked that it lies between one second and [`Retention::MAX`].
+    #[must_use]
+    pub const fn retention_seconds(self, seconds: u32) -> Self {
+        self.retention(Retention { seconds })
+    }
+
+    /// Sets `lease`. The attribute has checked that it lies between one millisecond and [`LeaseDuration::MAX`].
+    #[must_use]
+    pub const fn lease_milliseconds(self, milliseconds: u32) -> Self {
+        self.lease(LeaseDuration { milliseconds })
     }
 
     /// Whether it names what makes two requests under one key the same.
@@ -127,73 +144,18 @@ impl HandlerOptions {
         self.fingerprint.is_some()
     }
 
+    /// Whether the key is in the event that a request delivers, not in a header.
+    #[cfg_attr(not(any(feature = "utoipa", feature = "aide")), allow(dead_code))]
+    pub(crate) fn is_of_events(&self) -> bool {
+        self.replay.is_some()
+    }
+
+    /// What a replay sends.
+    pub(crate) fn replays(&self) -> Replay {
+        self.replay.unwrap_or(Replay::Full)
+    }
+
     pub(crate) fn stores_request(&self) -> bool {
-        self.request == StoreRequest::Yes
-    }
-
-    /// Sets `retention`, which the attribute has checked to lie between one second and [`Retention::MAX`].
-    #[must_use]
-    pub const fn retention(mut self, seconds: u32) -> Self {
-        self.retention = Some(Retention { seconds });
-        self
-    }
-}
-
-/// Every choice, made. The builder holds the application's; `over` gives one handler's.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Policy {
-    pub(crate) key: KeyPresence,
-    pub(crate) key_format: KeyFormat,
-    pub(crate) mismatch: Mismatch,
-    pub(crate) retention: Retention,
-    pub(crate) fingerprint: FingerprintRule,
-    pub(crate) in_progress: InProgress,
-    pub(crate) on_server_error: OnServerError,
-    pub(crate) isolation: Option<Isolation>,
-    pub(crate) max_response: usize,
-    pub(crate) methods: Methods,
-    pub(crate) set_cookie: SetCookie,
-    pub(crate) lease: LeaseDuration,
-    pub(crate) replay: Replay,
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Self {
-            key: KeyPresence::default(),
-            key_format: KeyFormat::default(),
-            mismatch: Mismatch::default(),
-            retention: Retention::DAY,
-            fingerprint: FingerprintRule::default(),
-            in_progress: InProgress::default(),
-            on_server_error: OnServerError::default(),
-            isolation: None,
-            max_response: 1024 * 1024,
-            methods: Methods::default(),
-            set_cookie: SetCookie::default(),
-            lease: LeaseDuration::MINUTE,
-            replay: Replay::Full,
-        }
-    }
-}
-
-impl Policy {
-    /// This policy with the handler's own choices in place of the application's.
-    pub(crate) fn over(self, handler: &HandlerOptions) -> Self {
-        Self {
-            key: handler.key.unwrap_or(self.key),
-            key_format: handler.key_format.unwrap_or(self.key_format),
-            mismatch: handler.mismatch.unwrap_or(self.mismatch),
-            retention: handler.retention.unwrap_or(self.retention),
-            fingerprint: handler.fingerprint.unwrap_or(self.fingerprint),
-            in_progress: handler.in_progress.unwrap_or(self.in_progress),
-            on_server_error: handler.on_server_error.unwrap_or(self.on_server_error),
-            isolation: handler.isolation.or(self.isolation),
-            max_response: handler.max_response.unwrap_or(self.max_response),
-            methods: handler.methods.unwrap_or(self.methods),
-            set_cookie: handler.set_cookie.unwrap_or(self.set_cookie),
-            lease: handler.lease.unwrap_or(self.lease),
-            replay: handler.replay.unwrap_or(self.replay),
-        }
+        self.store_request == StoreRequest::Yes
     }
 }

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use super::options::InProgress;
+
 /// Refuses a duration of zero. `name` is the method that sets it.
 #[track_caller]
 pub(crate) fn longer_than_zero(name: &str, duration: Duration) -> Duration {
@@ -15,6 +17,15 @@ pub(crate) fn longer_than_zero(name: &str, duration: Duration) -> Duration {
 pub(crate) fn at_least_one<N: PartialOrd + From<u8>>(name: &str, limit: N) -> N {
     assert!(limit >= N::from(1), "`{name}` must be at least one");
     limit
+}
+
+/// Refuses to wait for zero. `name` is the method that sets it.
+#[track_caller]
+pub(crate) fn wait_longer_than_zero(name: &str, in_progress: InProgress) -> InProgress {
+    if let InProgress::Wait(limit) = in_progress {
+        longer_than_zero(name, limit);
+    }
+    in_progress
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Plain values and the encodings that are stored: no axum, no sqlx, no I/O.
-//! What is stored outlives releases. Never change what a row of this table means; add a rule or a format with a new number.
+//! Plain values and the encodings that are stored: no axum, no sqlx, no I/O. Stored data outlives releases. Never
+//! change what a row of this table means; add a rule or a format with a new number.
 //!
 //! | stored | rule or format | made by | pinned by |
 //! |---|---|---|---|

@@ -1,32 +1,36 @@
-//! Documents of `aide`: an annotated handler goes into `api_route` as any other, if its extractors and what it returns are
-//! ones that aide can describe. What aide reads of its argument, `Call`, is what it would read of the handler as written.
+//! Documents of `aide`: an annotated handler goes into `api_route` as any other, if aide can describe its extractors and
+//! what it returns. aide reads them off the handler's argument, `Call`.
 
 use aide::{
     OperationInput, OperationOutput,
     generate::GenContext,
-    openapi::{
-        Components, Header, OpenApi, Operation, Parameter, PathItem, ReferenceOr, Response, SchemaObject, StatusCode,
-    },
+    openapi::{Components, Header, OpenApi, Operation, Parameter, ReferenceOr, Response, SchemaObject, StatusCode},
 };
 use http::Method;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{
-    declared::{Declared, Unnamed},
-    routes::{Document, MARK, Say, sealed::Sealed},
-    text::{Answer, Text},
+    Unnamed,
+    marks::{MARK, mark, marked},
+    patch::{self, Part, operations, patch},
+    routes::{Describe, Document, sealed::Sealed},
 };
-use crate::http::{call::Call, effects::Effects};
+use crate::{
+    http::{call::Call, effects::Effects},
+    model::handler_options::HandlerMarker,
+};
 
-impl<E, T, R, const CHOICES: u128> OperationInput for Call<E, T, Declared<R, CHOICES>>
+impl<E, T, R, H> OperationInput for Call<E, T, R, H>
 where
     E: Effects,
     T: OperationInput,
     R: OperationOutput,
+    H: HandlerMarker,
 {
     fn operation_input(ctx: &mut GenContext, operation: &mut Operation) {
         T::operation_input(ctx, operation);
-        operation.extensions.insert(MARK.to_owned(), Value::String(CHOICES.to_string()));
+        operation.extensions.insert(MARK.to_owned(), mark::<H>());
     }
 
     /// What the handler returns, and what its extractors do: to aide the handler itself returns nothing but a response.
@@ -44,93 +48,94 @@ impl OperationOutput for Unnamed {
 impl Sealed for OpenApi {}
 
 impl Document for OpenApi {
-    fn each(&mut self, say: &mut Say<'_>) {
+    fn each(&mut self, describe: &mut Describe<'_>) {
         let components = self.components.as_ref();
         for (path, item) in self.paths.iter_mut().flat_map(|paths| &mut paths.paths) {
             let ReferenceOr::Item(item) = item else { continue };
-            for (method, operation) in operations(item) {
+            for (method, operation) in operations!(item) {
                 let mark = operation.extensions.shift_remove(MARK);
-                let mark = mark.and_then(|mark| mark.as_str()?.parse().ok());
-                if let Some(text) = say(&method, path, mark) {
-                    write(operation, text, components);
+                if let Some(text) = describe(&method, path, mark.as_ref().and_then(marked)) {
+                    patch(operation, text, components);
                 }
             }
         }
     }
 }
 
-fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
-    let all = [
-        (Method::GET, &mut item.get),
-        (Method::PUT, &mut item.put),
-        (Method::POST, &mut item.post),
-        (Method::DELETE, &mut item.delete),
-        (Method::OPTIONS, &mut item.options),
-        (Method::HEAD, &mut item.head),
-        (Method::PATCH, &mut item.patch),
-        (Method::TRACE, &mut item.trace),
-    ];
-    all.into_iter().filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
-}
+impl<T: Clone + DeserializeOwned> Part for ReferenceOr<T> {
+    type Item = T;
 
-fn write(operation: &mut Operation, text: Text, components: Option<&Components>) {
-    if let Some(Ok(parameter)) = text.parameter.map(serde_json::from_value::<Parameter>) {
-        operation.parameters.retain(|other| !is_same(other, &parameter));
-        operation.parameters.push(ReferenceOr::Item(parameter));
-    }
-    let responses = operation.responses.get_or_insert_default();
-    if let Ok(replayed) = serde_json::from_value::<Header>(text.replayed) {
-        for response in responses.responses.values_mut().chain(responses.default.as_mut()) {
-            if let Some(response) = inlined(response, components) {
-                response.headers.insert("Idempotent-Replayed".to_owned(), ReferenceOr::Item(replayed.clone()));
-            }
+    fn reference(&self) -> Option<&str> {
+        match self {
+            Self::Reference { reference, .. } => Some(reference),
+            Self::Item(_) => None,
         }
     }
-    for answer in text.answers {
-        let response = responses.responses.entry(StatusCode::Code(answer.status));
-        let response = response.or_insert_with(|| ReferenceOr::Item(Response::default()));
-        if let Some(response) = inlined(response, components) {
-            add(response, answer);
+
+    fn item(&self) -> Option<&T> {
+        self.as_item()
+    }
+
+    fn item_mut(&mut self) -> Option<&mut T> {
+        match self {
+            Self::Reference { .. } => None,
+            Self::Item(item) => Some(item),
         }
     }
 }
 
-fn is_same(one: &ReferenceOr<Parameter>, other: &Parameter) -> bool {
-    match (one, other) {
-        (
-            ReferenceOr::Item(Parameter::Header { parameter_data: one, .. }),
-            Parameter::Header { parameter_data: other, .. },
-        ) => one.name.eq_ignore_ascii_case(&other.name),
-        _ => false,
+impl patch::Operation for Operation {
+    type Parameter = ReferenceOr<Parameter>;
+    type Response = ReferenceOr<Response>;
+    type Components = Components;
+
+    fn parameters(&mut self) -> &mut Vec<Self::Parameter> {
+        &mut self.parameters
+    }
+
+    fn header_name(parameter: &Parameter) -> Option<&str> {
+        match parameter {
+            Parameter::Header { parameter_data, .. } => Some(&parameter_data.name),
+            _ => None,
+        }
+    }
+
+    fn responses(&mut self) -> impl Iterator<Item = &mut Self::Response> {
+        self.responses.iter_mut().flat_map(|all| all.responses.values_mut().chain(all.default.as_mut()))
+    }
+
+    fn response(&mut self, status: u16) -> &mut Self::Response {
+        let responses = &mut self.responses.get_or_insert_default().responses;
+        responses.entry(StatusCode::Code(status)).or_insert_with(|| ReferenceOr::Item(Response::default()))
+    }
+
+    fn shared_parameter<'c>(components: &'c Components, name: &str) -> Option<&'c Self::Parameter> {
+        components.parameters.get(name)
+    }
+
+    fn shared_response<'c>(components: &'c Components, name: &str) -> Option<&'c Self::Response> {
+        components.responses.get(name)
     }
 }
 
-/// The response itself: one that is shared by reference is copied before anything is added.
-fn inlined<'r>(response: &'r mut ReferenceOr<Response>, components: Option<&Components>) -> Option<&'r mut Response> {
-    if let ReferenceOr::Reference { reference, .. } = &*response {
-        let name = reference.strip_prefix("#/components/responses/")?;
-        let ReferenceOr::Item(shared) = components?.responses.get(name)? else { return None };
-        *response = ReferenceOr::Item(shared.clone());
+impl patch::Response for Response {
+    fn description(&mut self) -> &mut String {
+        &mut self.description
     }
-    match response {
-        ReferenceOr::Item(response) => Some(response),
-        ReferenceOr::Reference { .. } => None,
-    }
-}
 
-fn add(response: &mut Response, answer: Answer) {
-    if !response.description.is_empty() {
-        response.description.push_str("\n\n");
+    fn set_header(&mut self, name: &str, header: Value) {
+        if let Ok(header) = serde_json::from_value::<Header>(header) {
+            self.headers.retain(|other, _| !other.eq_ignore_ascii_case(name));
+            self.headers.insert(name.to_owned(), ReferenceOr::Item(header));
+        }
     }
-    response.description.push_str(&answer.description);
-    if let Some(Ok(header)) = answer.retry_after.map(serde_json::from_value::<Header>) {
-        response.headers.insert("Retry-After".to_owned(), ReferenceOr::Item(header));
+
+    fn add_schema(&mut self, media_type: &str, schema: Value) {
+        let content = self.content.entry(media_type.to_owned()).or_default();
+        let schema = match content.schema.take() {
+            None => schema,
+            Some(theirs) => json!({ "anyOf": [theirs, schema] }),
+        };
+        content.schema = serde_json::from_value::<SchemaObject>(schema).ok();
     }
-    let Some(problem) = answer.problem else { return };
-    let content = response.content.entry("application/problem+json".to_owned()).or_default();
-    let schema = match content.schema.take() {
-        None => problem,
-        Some(theirs) => json!({ "anyOf": [theirs.json_schema, problem] }),
-    };
-    content.schema = serde_json::from_value::<SchemaObject>(schema).ok();
 }

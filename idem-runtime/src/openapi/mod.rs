@@ -1,9 +1,9 @@
-//! What an OpenAPI document says of protected operations: features `utoipa` and `aide`.
-//! [`Idempotency::document`](crate::Idempotency::document) says it, and lists which operations are protected.
+//! OpenAPI documents that describe protected operations: features `utoipa` and `aide`.
+//! [`Idempotency::document`](crate::Idempotency::document) writes the description, and lists which operations are protected.
 //!
-//! Both libraries take annotated handlers as they take others. What `#[idempotent]` says goes into the document with the
-//! handler, wherever `utoipa::path` stands and whichever of `routes!`, `#[openapi(paths(…))]` and `api_route` names the
-//! handler. What the application says, on the [`Builder`](crate::Builder), is added by one call when the document is whole:
+//! Both libraries take annotated handlers as they take others. The options of `#[idempotent]` go into the document with the
+//! handler: put `utoipa::path` above or below, and name the handler in `routes!`, `#[openapi(paths(…))]` or `api_route`.
+//! One call adds the application's options, set on the [`Builder`](crate::Builder), when the document is complete:
 //!
 //! # With `utoipa`
 //!
@@ -42,11 +42,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Where `utoipa` has its feature `axum_extras`, put `utoipa::path` above: it then reads the parameters as you wrote them.
+//! With `utoipa`'s feature `axum_extras`, put `utoipa::path` above: it then reads the parameters as you wrote them.
 //!
 //! # With `aide`
 //!
-//! Every extractor is an `OperationInput`, and what the handler returns is an `OperationOutput`, as for any handler:
+//! Each extractor must be an `OperationInput`, and the return type an `OperationOutput`, as for any handler:
 //!
 //! ```
 //! # #[cfg(all(feature = "aide", feature = "sqlite"))]
@@ -83,22 +83,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is said
+//! # What the document gets
 //!
-//! - The header `Idempotency-Key`: whether it is required, its length and form, for how long a key answers, and what a
-//!   retry, a twin and another request under the same key get. Its form is a little stricter than what is taken: UUIDs and
-//!   ULIDs are declared without quotes.
-//! - idem's own 400, 409, 422 (or 400) and 503 as `application/problem+json`, each with the codes that it can have; without
-//!   content where [`Builder::render`](crate::Builder::render) gives them another format. The 413 is the extractor's own.
-//! - `Retry-After` on 409 and 503, `Idempotent-Replayed` on every answer that the document has of the handler's own.
+//! - The header `Idempotency-Key`: whether it is required, its length and form, and for how long a key is remembered. The
+//!   text says what a retry, an in-flight duplicate and another request with the same key get. The form is a little
+//!   stricter than the server: UUIDs and ULIDs are declared without quotes. The header replaces one that the operation
+//!   declares itself or refers to by `$ref`.
+//! - idem's own 400, 409, 422 (or 400) and 503 as `application/problem+json`, each with its possible codes. They have no
+//!   content where [`Builder::render`](crate::Builder::render) sets another format. The 413 is the extractor's own.
+//! - `Retry-After` on 409 and 503, and `Idempotent-Replayed` on every response of the handler that the document declares.
 //!
-//! Nothing is said of methods that are not protected, nor of the 500s that mean a defect.
+//! The document says nothing of idempotency for methods that are not protected, and nothing of the 500s that mean a defect.
 
 #[cfg(feature = "aide")]
 pub(crate) mod aide;
 #[cfg(any(feature = "utoipa", feature = "aide"))]
-mod choices;
-mod declared;
+mod marks;
+#[cfg(any(feature = "utoipa", feature = "aide"))]
+mod patch;
 #[cfg(any(feature = "utoipa", feature = "aide"))]
 mod routes;
 #[cfg(any(feature = "utoipa", feature = "aide"))]
@@ -106,12 +108,14 @@ mod text;
 #[cfg(feature = "utoipa")]
 pub(crate) mod utoipa;
 
-#[doc(hidden)]
-pub use declared::{Declared, Unnamed, declared};
 #[cfg(any(feature = "utoipa", feature = "aide"))]
 pub use routes::{Document, Protection, Route};
 
-/// Nothing to say: no `utoipa`.
+/// Stands for a return type that a signature cannot name.
+#[doc(hidden)]
+pub struct Unnamed;
+
+/// Expands to nothing without the feature `utoipa`.
 #[cfg(not(feature = "utoipa"))]
 #[doc(hidden)]
 #[macro_export]

@@ -1,28 +1,29 @@
-//! `Idempotency::document`: a document's operations one by one, told what the application says or left as they are.
-//! What comes back is the list of them, with and without protection.
+//! `Idempotency::document`: describes the protected operations of a document, by the options of handler and application.
+//! It returns the list of all operations, with and without protection.
 
 use std::fmt;
 
 use http::Method;
 
-use super::{
-    choices::Choices,
-    text::{Text, text},
+use super::text::{Text, text};
+use crate::{
+    app::Idempotency,
+    backend::Backend,
+    model::{
+        handler_options::{HandlerOptions, Policy},
+        options::KeyPresence,
+    },
 };
-use crate::{app::Idempotency, backend::Backend, model::options::KeyPresence};
-
-/// The extension by which an operation carries the choices of its handler until the document is whole.
-pub(super) const MARK: &str = "x-idem-choices";
 
 /// An OpenAPI document: `utoipa::openapi::OpenApi` or `aide::openapi::OpenApi`.
 pub trait Document: sealed::Sealed {
-    /// Shows each operation's method, path and mark, and writes down what is said of it.
+    /// Takes the mark off each operation, and writes into the operation what `describe` returns.
     #[doc(hidden)]
-    fn each(&mut self, say: &mut Say<'_>);
+    fn each(&mut self, describe: &mut Describe<'_>);
 }
 
-/// What there is to say of the operation of a method and a path, with the choices that it was marked with.
-pub(super) type Say<'s> = dyn FnMut(&Method, &str, Option<u128>) -> Option<Text> + 's;
+/// The text for the operation of a method and a path, whose handler has these options if it is annotated.
+pub(super) type Describe<'d> = dyn FnMut(&Method, &str, Option<&'static HandlerOptions>) -> Option<Text> + 'd;
 
 pub(super) mod sealed {
     pub trait Sealed {}
@@ -69,12 +70,12 @@ impl fmt::Display for Route {
 }
 
 impl<Db: Backend> Idempotency<Db> {
-    /// Tells a document what its protected operations need and answer: the header, idem's own answers, and the mark of a
-    /// replay. Call it once, when all operations are in. What the document says of the same header is replaced; to what it
-    /// says of the same statuses idem's is added.
+    /// Adds to a document what clients of its protected operations must know: the header, idem's own responses, and the mark
+    /// of a replay. Call it once, when the document has all operations. It replaces what the document says of the same
+    /// headers, and adds to what the document says of the same statuses.
     ///
-    /// Returns every operation, protected or not, for a line each in the log at the start, or for a test that nothing which
-    /// must be protected is not:
+    /// Returns every operation, protected or not. Log them at the start, or test that every operation which needs protection
+    /// has it:
     ///
     /// ```
     /// # #[cfg(all(feature = "utoipa", feature = "sqlite"))]
@@ -88,23 +89,38 @@ impl<Db: Backend> Idempotency<Db> {
     /// # }
     /// ```
     ///
-    /// Only what is in the document is in the list: axum's `Router` does not tell what it routes.
+    /// The list has what the document has: axum's `Router` does not list its routes.
     pub fn document(&self, document: &mut impl Document) -> Vec<Route> {
         let (policy, problems) = (self.app.policy, self.app.renders_problems());
         let mut routes = Vec::new();
-        document.each(&mut |method, path, mark| {
-            let choices = mark.map(|mark| Choices::read(mark, policy)).filter(|choices| choices.protect(method));
-            let protection = match &choices {
-                None => Protection::Unprotected,
-                Some(Choices { of_events: true, .. }) => Protection::Event,
-                Some(Choices { policy, .. }) => match policy.key {
-                    KeyPresence::Required => Protection::KeyRequired,
-                    KeyPresence::Optional => Protection::KeyOptional,
-                },
-            };
+        document.each(&mut |method, path, handler| {
+            let chosen = handler.map(|handler| Chosen { handler, policy: policy.over(handler) });
+            let protected = chosen.filter(|chosen| chosen.protects(method));
+            let protection = protected.as_ref().map_or(Protection::Unprotected, Chosen::protection);
             routes.push(Route { method: method.clone(), path: path.to_owned(), protection });
-            choices.map(|choices| text(&choices, problems))
+            protected.map(|chosen| text(&chosen, problems))
         });
         routes
+    }
+}
+
+/// What holds for one handler.
+pub(super) struct Chosen {
+    pub(super) handler: &'static HandlerOptions,
+    /// Its choices over those of the application.
+    pub(super) policy: Policy,
+}
+
+impl Chosen {
+    fn protects(&self, method: &Method) -> bool {
+        self.handler.is_of_events() || self.policy.methods.protect(method)
+    }
+
+    fn protection(&self) -> Protection {
+        match self.policy.key {
+            _ if self.handler.is_of_events() => Protection::Event,
+            KeyPresence::Required => Protection::KeyRequired,
+            KeyPresence::Optional => Protection::KeyOptional,
+        }
     }
 }

@@ -1,63 +1,64 @@
-//! The words, and the schemas, that a document has of a protected operation, for both libraries alike.
+//! The texts and schemas that a document gets for a protected operation, the same for both libraries.
 //! They say what a client can rely on; `tests/openapi` drives a server by them.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::choices::Choices;
+use super::routes::Chosen;
 use crate::{
     app::problem::{Code, Problem},
     model::{
+        handler_options::ScopeRule,
         options::{FingerprintRule, InProgress, KeyFormat, KeyPresence, Mismatch},
         retention::Retention,
     },
 };
 
-/// What is said of one operation, as the JSON of OpenAPI.
+/// What a document gets for one operation, as JSON of OpenAPI.
 pub struct Text {
     /// The parameter object of the key, where it is in a header.
     pub(super) parameter: Option<Value>,
-    /// The header object that marks a replay, for the handler's own answers.
+    /// The header object that marks a replay, for the handler's own responses.
     pub(super) replayed: Value,
-    /// Idem's own answers.
-    pub(super) answers: Vec<Answer>,
+    /// Idem's own responses.
+    pub(super) responses: Vec<Response>,
 }
 
-/// One of idem's own answers.
-pub(super) struct Answer {
+/// One of idem's own responses.
+pub(super) struct Response {
     pub(super) status: u16,
     pub(super) description: String,
     /// The header object of `Retry-After`.
     pub(super) retry_after: Option<Value>,
-    /// The schema of the problem document; none where the application has its own format, or axum answers.
+    /// The schema of the problem document. `None`: the application has its own format, or axum sends the response.
     pub(super) problem: Option<Value>,
 }
 
-pub(super) fn text(choices: &Choices, problems: bool) -> Text {
+pub(super) fn text(chosen: &Chosen, problems: bool) -> Text {
     Text {
-        parameter: (!choices.of_events).then(|| parameter(choices)),
+        parameter: (!chosen.handler.is_of_events()).then(|| parameter(chosen)),
         replayed: json!({
-            "description": "Present, and `true`, if this is the stored answer of an earlier request with the same key.",
+            "description": "Present, and `true`, if this is the stored response to an earlier request with the same key.",
             "schema": { "type": "string", "enum": ["true"] },
         }),
-        answers: answers(choices, problems),
+        responses: responses(chosen, problems),
     }
 }
 
-fn parameter(choices: &Choices) -> Value {
+fn parameter(chosen: &Chosen) -> Value {
     json!({
         "name": "Idempotency-Key",
         "in": "header",
-        "required": choices.policy.key == KeyPresence::Required,
-        "description": explained(choices),
-        "schema": form(choices.policy.key_format),
+        "required": chosen.policy.key == KeyPresence::Required,
+        "description": explained(chosen),
+        "schema": form(chosen.policy.key_format),
     })
 }
 
-/// The form of the header's value. A little stricter than what is taken: whoever keeps to it is understood.
+/// The form of the header's value. It is a little stricter than the server: a key of this form is always accepted.
 fn form(format: KeyFormat) -> Value {
-    // Not blank: spaces, one character that is none, and more.
+    // Not blank: spaces, one other character, then any.
     const QUOTED: &str = r#""(?: *(?:[!#-\[\]-~]|\\["\\])(?:[ !#-\[\]-~]|\\["\\])*)""#;
     match format {
         KeyFormat::Any => json!({
@@ -78,30 +79,29 @@ fn form(format: KeyFormat) -> Value {
     }
 }
 
-fn explained(choices: &Choices) -> String {
-    let policy = &choices.policy;
+fn explained(chosen: &Chosen) -> String {
+    let policy = &chosen.policy;
     let form = match policy.key_format {
-        KeyFormat::Any => "1 to 255 visible ASCII characters, bare or in double quotes, which are no part of the key",
+        KeyFormat::Any => "1 to 255 visible ASCII characters, bare or in double quotes, which do not count",
         KeyFormat::Quoted => "1 to 255 ASCII characters in double quotes, as RFC 9651 writes strings",
         KeyFormat::Uuid => "a hyphenated UUID, bare or in double quotes",
         KeyFormat::Ulid => "a ULID, bare or in double quotes",
     };
     let without = match policy.key {
         KeyPresence::Required => "",
-        KeyPresence::Optional => " Without a key the request is executed whenever it is sent.",
+        KeyPresence::Optional => " Without a key, each request executes the operation.",
     };
-    let place = if choices.by_endpoint { " at this endpoint" } else { "" };
+    let place = if chosen.handler.scope == ScopeRule::AccountAndEndpoint { " at this endpoint" } else { "" };
     let running = match policy.in_progress {
-        InProgress::Reject => "is answered 409".to_owned(),
-        InProgress::Wait(longest) => {
-            format!("waits up to {} for its answer, then gets 409", duration(longest))
-        }
+        InProgress::Reject => "gets 409".to_owned(),
+        InProgress::Wait(longest) => format!("waits up to {} for its response, then gets 409", duration(longest)),
     };
     format!(
-        "Makes this request safe to retry: {form}. Choose a new key for each operation, and send it with every attempt at \
-         that operation.{without}\n\nA retry with the same key{place} does not execute the operation again: it is answered \
-         as the first request was, for {} after it. Later the key counts as new. A retry while the first request is running \
-         {running}. The key with another request is answered {}: what makes a request the same is {}.",
+        "Makes this request safe to retry: {form}. Use a new key for each operation, and send the same key with every \
+         attempt at that operation.{without}\n\nA retry with the same key{place} does not execute the operation again: it \
+         gets the response to the first request, for {} after it. After that time the key counts as new. A retry while the \
+         first request is in progress {running}. Another request with the same key gets {}. Two requests are the same if \
+         they have the same {}.",
         retention(policy.retention),
         Problem::of(Code::KeyReuse, policy.mismatch).status().as_u16(),
         same(policy.fingerprint),
@@ -110,17 +110,17 @@ fn explained(choices: &Choices) -> String {
 
 fn same(fingerprint: FingerprintRule) -> &'static str {
     match fingerprint {
-        FingerprintRule::Bytes => "its method, path, query and body, byte for byte",
+        FingerprintRule::Bytes => "method, path, query and body, byte for byte",
         FingerprintRule::Json => {
-            "its method, path, query and body, where white space and the order of members of a JSON body do not count"
+            "method, path, query and body; in a JSON body, white space and the order of members do not count"
         }
-        FingerprintRule::Custom(_) => "its method, path, and what of its content this operation goes by",
+        FingerprintRule::Custom(_) => "method and path, and the same in what this operation compares",
     }
 }
 
-fn answers(choices: &Choices, problems: bool) -> Vec<Answer> {
-    let policy = &choices.policy;
-    let mut bad = if choices.of_events {
+fn responses(chosen: &Chosen, problems: bool) -> Vec<Response> {
+    let policy = &chosen.policy;
+    let mut bad = if chosen.handler.is_of_events() {
         vec![Code::EventIdMissing]
     } else {
         match policy.key {
@@ -129,33 +129,33 @@ fn answers(choices: &Choices, problems: bool) -> Vec<Answer> {
         }
     };
     let reuse = [Code::KeyReuse];
-    // All deliveries of one event are the same to idem, unless the handler says what to compare.
-    let reusable = !choices.of_events || matches!(policy.fingerprint, FingerprintRule::Bytes | FingerprintRule::Json);
-    let mut answers = Vec::new();
+    // All deliveries of one event count as the same, unless the handler says what to compare.
+    let reusable = !chosen.handler.is_of_events() || chosen.handler.names_fingerprint();
+    let mut responses = Vec::new();
     let mut unprocessable = None;
     if reusable {
         match policy.mismatch {
             Mismatch::BadRequest => bad.extend(reuse),
-            Mismatch::Unprocessable => unprocessable = Some(answer(422, &reuse, problems)),
+            Mismatch::Unprocessable => unprocessable = Some(response(422, &reuse, problems)),
         }
     }
-    answers.push(answer(400, &bad, problems));
-    answers.push(answer(409, &[Code::InProgress], problems));
-    answers.push(Answer {
+    responses.push(response(400, &bad, problems));
+    responses.push(response(409, &[Code::InProgress], problems));
+    responses.push(Response {
         status: 413,
         description: "The request body is larger than this operation takes. The key stays free.".to_owned(),
         retry_after: None,
         problem: None,
     });
-    answers.extend(unprocessable);
-    answers.push(answer(503, &[Code::StoreUnavailable, Code::OutcomeUnknown, Code::Contention], problems));
-    answers
+    responses.extend(unprocessable);
+    responses.push(response(503, &[Code::StoreUnavailable, Code::OutcomeUnknown, Code::Contention], problems));
+    responses
 }
 
-fn answer(status: u16, codes: &[Code], problems: bool) -> Answer {
+fn response(status: u16, codes: &[Code], problems: bool) -> Response {
     let titles: Vec<_> = codes.iter().map(|code| format!("`{}`: {}.", code.as_str(), code.title())).collect();
     let again = codes.iter().any(|code| Problem::new(*code).retry_after().is_some());
-    Answer {
+    Response {
         status,
         description: titles.join(" "),
         retry_after: again.then(|| {
@@ -186,7 +186,7 @@ fn problem(status: u16, codes: &[Code]) -> Value {
 }
 
 fn retention(retention: Retention) -> String {
-    // A promise of whole days is known by its hours up to two of them.
+    // Below two days, people count in hours.
     let seconds = u64::from(retention.as_secs());
     let parts = if seconds < 2 * 86_400 { [(3_600, "hour"), (60, "minute"), (1, "second")].as_slice() } else { UNITS };
     written(seconds, parts)

@@ -1,16 +1,15 @@
-//! Documents of `utoipa`: how an operation comes by its handler's choices,
-//! and how what is said is written into it.
+//! Documents of `utoipa`: how an operation gets the mark of its handler, and which parts of it change.
 //!
-//! `routes!` and `#[openapi(paths(…))]` ask `__path_pay::operation()`, where `utoipa::path` has put the type beside the handler
-//! `pay` and has made it an `utoipa::Path`. The expansion gives that type a function of the same name, which comes first,
-//! and which adds the choices to what `utoipa::Path` says. Where no `utoipa::path` stands, the name is that of a stand-in.
+//! `routes!` and `#[openapi(paths(…))]` call `__path_pay::operation()`. `utoipa::path` puts the type `__path_pay` beside the
+//! handler `pay` and makes it a `utoipa::Path`. The expansion gives that type a function of the same name. It takes
+//! precedence, and adds the mark to what `utoipa::Path` says. Without a `utoipa::path` the name is that of a stand-in.
 
 use http::Method;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use utoipa::openapi::{
-    Components, OpenApi, Ref, RefOr, Response,
+    Components, OpenApi, RefOr, Response,
     content::Content,
-    extensions::Extensions,
     header::Header,
     path::{Parameter, ParameterIn, PathItem},
     schema::{AnyOfBuilder, Schema},
@@ -21,15 +20,17 @@ pub use utoipa::{
 };
 
 use super::{
-    routes::{Document, MARK, Say, sealed::Sealed},
-    text::{Answer, Text},
+    marks::{self, MARK},
+    patch::{self, Part, operations, patch},
+    routes::{Describe, Document, sealed::Sealed},
 };
+use crate::model::handler_options::{HandlerMarker, HandlerOptions};
 
-/// Tells an `utoipa::path` beside a handler of its choices.
+/// Lets a `utoipa::path` beside a handler mark its operation.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __documented {
-    ($path:ident $fallback:ident $choices:expr) => {
+    ($path:ident $fallback:ident $handler:ident) => {
         mod $fallback {
             pub enum Undocumented {}
             pub use self::Undocumented as $path;
@@ -50,115 +51,130 @@ macro_rules! __documented {
         impl $path {
             #[doc(hidden)]
             pub fn operation() -> $crate::__private::Operation {
-                $crate::__private::marked(<$path as $crate::__private::Path>::operation(), $choices)
+                $crate::__private::marked::<$handler>(<$path as $crate::__private::Path>::operation())
             }
         }
     };
 }
 
-/// The operation with the choices of its handler.
+/// The operation with the mark of the handler that `H` stands for.
 #[must_use]
-pub fn marked(mut operation: Operation, choices: u128) -> Operation {
-    let extensions = operation.extensions.get_or_insert_with(Extensions::default);
-    extensions.insert(MARK.to_owned(), Value::String(choices.to_string()));
+pub fn marked<H: HandlerMarker>(mut operation: Operation) -> Operation {
+    operation.extensions.get_or_insert_default().insert(MARK.to_owned(), marks::mark::<H>());
     operation
 }
 
 impl Sealed for OpenApi {}
 
 impl Document for OpenApi {
-    fn each(&mut self, say: &mut Say<'_>) {
+    fn each(&mut self, describe: &mut Describe<'_>) {
         let components = self.components.as_ref();
         for (path, item) in &mut self.paths.paths {
-            for (method, operation) in operations(item) {
-                let mark = taken(operation);
-                if let Some(text) = say(&method, path, mark) {
-                    write(operation, text, components);
+            for (method, operation) in all_operations(item) {
+                let handler = unmarked(operation);
+                if let Some(text) = describe(&method, path, handler) {
+                    patch(operation, text, components);
                 }
             }
         }
     }
 }
 
-fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
-    let fixed = [
-        (Method::GET, &mut item.get),
-        (Method::PUT, &mut item.put),
-        (Method::POST, &mut item.post),
-        (Method::DELETE, &mut item.delete),
-        (Method::OPTIONS, &mut item.options),
-        (Method::HEAD, &mut item.head),
-        (Method::PATCH, &mut item.patch),
-        (Method::TRACE, &mut item.trace),
-    ];
-    fixed.into_iter().filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
+/// The operations, those of OpenAPI 3.2 included.
+fn all_operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
+    let query = item.query.as_mut().map(|operation| ("QUERY", operation));
+    let other = item.additional_operations.iter_mut().map(|(method, operation)| (method.as_str(), operation));
+    let named = query.into_iter().chain(other);
+    let named = named.filter_map(|(method, operation)| Some((method.parse().ok()?, operation)));
+    operations!(item).chain(named)
 }
 
-/// Takes the mark off.
-fn taken(operation: &mut Operation) -> Option<u128> {
+/// Takes the mark off, and returns the options of its handler.
+fn unmarked(operation: &mut Operation) -> Option<&'static HandlerOptions> {
     let extensions = operation.extensions.as_mut()?;
     let mark = extensions.remove(MARK);
     if extensions.is_empty() {
         operation.extensions = None;
     }
-    mark?.as_str()?.parse().ok()
+    marks::marked(&mark?)
 }
 
-fn write(operation: &mut Operation, text: Text, components: Option<&Components>) {
-    if let Some(parameter) = text.parameter.and_then(|parameter| serde_json::from_value::<Parameter>(parameter).ok()) {
-        let parameters = operation.parameters.get_or_insert_default();
-        parameters.retain(|other| !is_same(other, &parameter));
-        parameters.push(RefOr::T(parameter));
-    }
-    let responses = &mut operation.responses.responses;
-    if let Ok(replayed) = serde_json::from_value::<Header>(text.replayed) {
-        for response in responses.values_mut() {
-            if let Some(response) = inlined(response, components) {
-                response.headers.insert("Idempotent-Replayed".to_owned(), RefOr::T(replayed.clone()));
-            }
+impl<T: Clone + DeserializeOwned> Part for RefOr<T> {
+    type Item = T;
+
+    fn reference(&self) -> Option<&str> {
+        match self {
+            Self::Ref(reference) => Some(&reference.ref_location),
+            Self::T(_) => None,
         }
     }
-    for answer in text.answers {
-        let response = responses.entry(answer.status.to_string()).or_insert_with(|| RefOr::T(Response::new("")));
-        if let Some(response) = inlined(response, components) {
-            add(response, answer);
+
+    fn item(&self) -> Option<&T> {
+        match self {
+            Self::Ref(_) => None,
+            Self::T(item) => Some(item),
+        }
+    }
+
+    fn item_mut(&mut self) -> Option<&mut T> {
+        match self {
+            Self::Ref(_) => None,
+            Self::T(item) => Some(item),
         }
     }
 }
 
-fn is_same(one: &RefOr<Parameter>, other: &Parameter) -> bool {
-    let RefOr::T(one) = one else { return false };
-    one.parameter_in == ParameterIn::Header && one.name.eq_ignore_ascii_case(&other.name)
+impl patch::Operation for Operation {
+    type Parameter = RefOr<Parameter>;
+    type Response = RefOr<Response>;
+    type Components = Components;
+
+    fn parameters(&mut self) -> &mut Vec<Self::Parameter> {
+        self.parameters.get_or_insert_default()
+    }
+
+    fn header_name(parameter: &Parameter) -> Option<&str> {
+        (parameter.parameter_in == ParameterIn::Header).then_some(&*parameter.name)
+    }
+
+    fn responses(&mut self) -> impl Iterator<Item = &mut Self::Response> {
+        self.responses.responses.values_mut()
+    }
+
+    fn response(&mut self, status: u16) -> &mut Self::Response {
+        let responses = &mut self.responses.responses;
+        responses.entry(status.to_string()).or_insert_with(|| RefOr::T(Response::default()))
+    }
+
+    fn shared_parameter<'c>(components: &'c Components, name: &str) -> Option<&'c Self::Parameter> {
+        components.parameters.get(name)
+    }
+
+    fn shared_response<'c>(components: &'c Components, name: &str) -> Option<&'c Self::Response> {
+        components.responses.get(name)
+    }
 }
 
-/// The response itself: one that is shared by reference is copied before anything is added.
-fn inlined<'r>(response: &'r mut RefOr<Response>, components: Option<&Components>) -> Option<&'r mut Response> {
-    if let RefOr::Ref(Ref { ref_location, .. }) = &*response {
-        let name = ref_location.strip_prefix("#/components/responses/")?;
-        let RefOr::T(shared) = components?.responses.get(name)? else { return None };
-        *response = RefOr::T(shared.clone());
+impl patch::Response for Response {
+    fn description(&mut self) -> &mut String {
+        &mut self.description
     }
-    match response {
-        RefOr::T(response) => Some(response),
-        RefOr::Ref(_) => None,
-    }
-}
 
-fn add(response: &mut Response, answer: Answer) {
-    if !response.description.is_empty() {
-        response.description.push_str("\n\n");
+    fn set_header(&mut self, name: &str, header: Value) {
+        if let Ok(header) = serde_json::from_value::<Header>(header) {
+            self.headers.retain(|other, _| !other.eq_ignore_ascii_case(name));
+            self.headers.insert(name.to_owned(), RefOr::T(header));
+        }
     }
-    response.description.push_str(&answer.description);
-    if let Some(Ok(header)) = answer.retry_after.map(serde_json::from_value::<Header>) {
-        response.headers.insert("Retry-After".to_owned(), RefOr::T(header));
-    }
-    let Some(Ok(problem)) = answer.problem.map(serde_json::from_value::<RefOr<Schema>>) else { return };
-    let content = response.content.entry("application/problem+json".to_owned());
-    let content = content.or_insert_with(|| RefOr::T(Content::builder().build()));
-    if let RefOr::T(content) = content {
-        content.schema = Some(match content.schema.take() {
-            None => problem,
-            Some(theirs) => AnyOfBuilder::new().item(theirs).item(problem).into(),
-        });
+
+    fn add_schema(&mut self, media_type: &str, schema: Value) {
+        let Ok(schema) = serde_json::from_value::<RefOr<Schema>>(schema) else { return };
+        let content = self.content.entry(media_type.to_owned()).or_insert_with(|| RefOr::T(Content::default()));
+        if let Some(content) = content.item_mut() {
+            content.schema = Some(match content.schema.take() {
+                None => schema,
+                Some(theirs) => AnyOfBuilder::new().item(theirs).item(schema).into(),
+            });
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! What a person can do about dead attempts: list them, and decide one by hand.
-//! Each decision leaves in the log who made it, and what it was.
+//! Manual resolution of stalled attempts: list them, and decide one.
+//! Each decision is logged with who made it.
 
 use crate::{
     app::{Idempotency, problem::Code},
@@ -10,7 +10,7 @@ use crate::{
     recovery::{StalledAttempt, reconcile::Verdict},
 };
 
-/// How many are listed at most.
+/// The most attempts that are listed.
 const MAX_LISTED: i64 = 1000;
 
 /// A verdict, ready to be written.
@@ -20,12 +20,12 @@ enum Decision {
     AskAgain,
 }
 
-/// Why a record was not decided by hand.
+/// Why a record was not resolved manually.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResolveError {
-    /// There is no such record, or it is decided, or its attempt is still alive.
-    #[error("there is no dead attempt of that name: it is decided, or its lease still runs")]
+    /// There is no such record, or it is already resolved, or its attempt is still running.
+    #[error("no stalled record has this id: it was already resolved, or its attempt is still running")]
     NotStalled,
     /// The response cannot be stored: too large, or its body failed. Nothing was changed.
     #[error("the response cannot be stored: {}", .0.as_str())]
@@ -43,8 +43,8 @@ pub enum ResolveError {
 }
 
 impl<Db: Backend> Idempotency<Db> {
-    /// Lists the dead attempts whose records are not decided, up to a thousand, those first that began first. The recovery
-    /// decides them if it has a reconciler for their operation and has not asked too often; the others wait for
+    /// Lists the stalled attempts, at most a thousand, the oldest first. The recovery decides those whose operation has
+    /// a reconciler, up to [`max_tries`](crate::recovery::Recovery::max_tries). Decide the others with
     /// [`resolve`](Self::resolve).
     ///
     /// # Errors
@@ -55,18 +55,18 @@ impl<Db: Backend> Idempotency<Db> {
         Ok(listing.await?.into_iter().map(StalledAttempt::of).collect())
     }
 
-    /// Decides a dead attempt's record by hand, and logs who did (`by`) and what was decided.
+    /// Decides a stalled attempt's record manually, and logs who did so (`by`) and the verdict.
     ///
-    /// [`Verdict::Completed`] stores the answer, [`Verdict::NeverExecuted`] frees the key, and [`Verdict::Unknown`] has the
-    /// recovery ask again at once, as if it had not been asked before. A reconciler that is being asked meanwhile decides
+    /// [`Verdict::Completed`] stores the response. [`Verdict::NeverExecuted`] releases the key. [`Verdict::Unknown`]
+    /// makes the record due at once and resets its count of tries. A reconciler that is running for the record decides
     /// nothing any more.
     ///
     /// # Errors
-    /// [`ResolveError`].
+    /// [`ResolveError`]: the record is not stalled, or the response cannot be stored, or the database failed.
     pub async fn resolve(&self, id: RecordId, by: &str, verdict: Verdict) -> Result<(), ResolveError> {
         let store = &self.app.engine.store;
-        let said = verdict.as_str();
-        // Before anything is touched.
+        let verdict_name = verdict.as_str();
+        // Before the database is changed.
         let decision = match verdict {
             Verdict::Completed(response) => {
                 let writes = writes(&response);
@@ -78,7 +78,7 @@ impl<Db: Backend> Idempotency<Db> {
         };
         let attempt = AttemptId::random().map_err(|error| sqlx::Error::Io(error.into()))?;
         let (store, by) = (store.clone(), by.to_owned());
-        // Whoever is told of it may have gone: what is decided is in the log all the same.
+        // The caller may drop this future: the decision is logged all the same.
         to_completion(async move {
             let length = store.timeout.saturating_mul(2).min(LeaseDuration::MAX.length());
             let taking = store
@@ -91,7 +91,7 @@ impl<Db: Backend> Idempotency<Db> {
                 Decision::AskAgain => lease.retry_now().await,
             };
             let outcome = if ended.is_ok() { "written" } else { "not written" };
-            tracing::info!(record = %id, operation, by, verdict = said, outcome, "resolved manually");
+            tracing::info!(record = %id, operation, by, verdict = verdict_name, outcome, "resolved manually");
             ended.map_err(|unsettled| ResolveError::NotWritten { source: unsettled.source })
         })
         .await

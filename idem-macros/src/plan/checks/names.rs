@@ -1,5 +1,5 @@
-//! Names: those in the options are names of parameters.
-//! The name of the operation is stored.
+//! Names in the options, which are names of parameters.
+//! Also the name of the operation, which is stored.
 
 use crate::{
     errors::{Errors, did_you_mean},

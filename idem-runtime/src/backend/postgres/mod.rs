@@ -1,13 +1,18 @@
 //! PostgreSQL: an advisory transaction lock claims the key, and one insert at the end writes the record.
 //! Nothing is kept in a session, so a pooler in transaction mode may stand in between.
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use sqlx::{
-    AssertSqlSafe, Connection, Executor, PgConnection, Postgres, Row, SqlSafeStr, SqlStr, Transaction,
+    AssertSqlSafe, Connection, Database, Executor, PgConnection, Postgres, Row, SqlSafeStr, SqlStr, Transaction,
     error::DatabaseError,
     postgres::{PgDatabaseError, PgRow, PgSeverity},
 };
+
+use sqlx_core::transaction::TransactionManager;
 
 use super::{
     Backend, Cause, ClaimOutcome, ClaimRequest, Conflict, Fault, InProgressRecord, Migration, OpenClaims, Purpose,
@@ -20,6 +25,8 @@ mod leases;
 mod locks;
 mod migrate;
 mod sql;
+
+type Manager = <Postgres as Database>::TransactionManager;
 
 /// The transaction's identifier and the table's, as the claim found them.
 #[derive(Debug)]
@@ -65,7 +72,7 @@ impl Backend for Postgres {
             let Some(duplicate) = locks::holder(connection, &Locks::of(request)).await? else {
                 return Ok(ClaimOutcome::LookAgain);
             };
-            // Whoever holds the key now may be as late as we are, and only about to find what was recorded sweep_age our look.
+            // Whoever holds the key now may be as late as we are, and only about to find what was recorded since our look.
             let row = sqlx::query(sql::LOOK).bind(request.id.as_bytes()).fetch_one(connection).await?;
             return Ok(found(&row)?.unwrap_or(ClaimOutcome::Running(Conflict { duplicate, remaining: None })));
         };
@@ -99,13 +106,35 @@ impl Backend for Postgres {
             .bind(&record.body[..])
             .bind(f64::from(request.retention.as_secs()))
             .bind(&token.0)
-            .execute(&mut *connection)
+            .fetch_optional(&mut *connection)
             .await?;
-        if written.rows_affected() == 1 {
-            return Ok(WriteOutcome::Written);
+        // The token comes back: no other statement's response can be taken for this one's.
+        if let Some(row) = written {
+            let proved = row.try_get::<&str, _>(0)? == token.0;
+            return Ok(if proved { WriteOutcome::Written } else { WriteOutcome::TransactionEnded });
         }
         let same = sqlx::query_scalar(sql::SAME_TRANSACTION).bind(&token.0).fetch_one(connection).await?;
         Ok(if same { WriteOutcome::Lost } else { WriteOutcome::TransactionEnded })
+    }
+
+    async fn is_aborted(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+        match in_step(connection, "").await {
+            Err(error) if code(&error).as_deref() == Some("25P02") => Ok(true),
+            in_step => in_step.map(|_| false),
+        }
+    }
+
+    async fn forget_plans(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+        connection.clear_cached_statements().await
+    }
+
+    async fn abandon(mut transaction: Transaction<'static, Self>) {
+        // Dropped at depth 0, the transaction does nothing more.
+        let rolled_back = Manager::rollback(&mut transaction).await.is_ok();
+        let outermost = Manager::get_transaction_depth(&transaction) == 0;
+        if !(rolled_back && outermost && in_step(&mut transaction, "").await.is_ok()) {
+            Self::discard(transaction).await;
+        }
     }
 
     async fn discard(mut transaction: Transaction<'static, Self>) {
@@ -141,9 +170,21 @@ impl Backend for Postgres {
         })
     }
 
-    /// An error of PostgreSQL that asks for another run has a standard SQLSTATE.
-    fn cause(_: &dyn DatabaseError) -> Cause {
-        Cause::Unknown
+    fn cause(error: &dyn DatabaseError) -> Cause {
+        let stale = error.try_downcast_ref::<PgDatabaseError>().is_some_and(is_stale_plan);
+        if stale {
+            return Cause::StalePlan;
+        }
+        let code = error.code().unwrap_or_default();
+        match code.get(..2) {
+            // connection exception, insufficient resources, operator intervention (cancelled, shutting down)
+            Some("08" | "53" | "57") => Cause::Passing,
+            // read-only transaction, two timeouts, object in use, lock not available, system error, I/O error
+            _ if matches!(&*code, "25006" | "25P03" | "25P04" | "55006" | "55P03" | "58000" | "58030") => {
+                Cause::Passing
+            }
+            _ => Cause::Unknown,
+        }
     }
 
     async fn prune(connection: &mut PgConnection, limit: i64) -> Result<u64, sqlx::Error> {
@@ -163,9 +204,23 @@ impl Backend for Postgres {
     }
 }
 
+/// Runs a statement, and proves that the connection is in step: the message asks for a number that no other one asks for.
+/// A COPY that a body dropped half-way shifts all responses by one.
+async fn in_step(connection: &mut PgConnection, statement: &'static str) -> Result<(), sqlx::Error> {
+    static NUMBERS: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBERS.fetch_add(1, Ordering::Relaxed).to_string();
+    let message = format!("{statement}SELECT 'idem {number}'");
+    let rows = connection.fetch_all(sqlx::raw_sql(AssertSqlSafe(message))).await?;
+    let got = rows.first().map(|row| row.try_get::<&str, _>(0)).transpose()?;
+    if got.and_then(|got| got.strip_prefix("idem ")) == Some(&number) {
+        return Ok(());
+    }
+    Err(sqlx::Error::Protocol("the response is to another statement".into()))
+}
+
 async fn to_savepoint(connection: &mut PgConnection, statement: &'static str) -> Result<WriteOutcome, sqlx::Error> {
-    match connection.execute(statement).await {
-        Ok(_) => Ok(WriteOutcome::Written),
+    match in_step(connection, statement).await {
+        Ok(()) => Ok(WriteOutcome::Written),
         // no_active_sql_transaction, invalid_savepoint_specification: the savepoint went with its transaction.
         Err(error) if matches!(code(&error).as_deref(), Some("25P01" | "3B001")) => Ok(WriteOutcome::TransactionEnded),
         Err(error) => Err(error),
@@ -198,6 +253,16 @@ fn found<Token>(row: &PgRow) -> Result<Option<ClaimOutcome<Token>>, sqlx::Error>
         headers: row.try_get("headers")?,
         body: row.try_get::<Vec<u8>, _>("body")?.into(),
     })))
+}
+
+/// Whether a prepared statement was refused because the schema has changed since ("cached plan must not change result type",
+/// known by its routine, since its SQLSTATE has other uses), or because the server no longer has it.
+fn is_stale_plan(error: &PgDatabaseError) -> bool {
+    match error.code() {
+        "0A000" => error.routine() == Some("RevalidateCachedQuery"),
+        "26000" => true,
+        _ => false,
+    }
 }
 
 /// The SQLSTATE of a database error.

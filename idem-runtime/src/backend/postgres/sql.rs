@@ -33,8 +33,8 @@ pub(super) const HOLDER: &str = "\
      GROUP BY l.pid \
     HAVING bool_or(l.number = $1 AND l.mode = 'ExclusiveLock')";
 
-pub(super) const REWIND: &str = "ROLLBACK TO SAVEPOINT idem_claim";
-pub(super) const VERIFY: &str = "RELEASE SAVEPOINT idem_claim";
+pub(super) const REWIND: &str = "ROLLBACK TO SAVEPOINT idem_claim; ";
+pub(super) const VERIFY: &str = "RELEASE SAVEPOINT idem_claim; ";
 
 /// Inserts, or replaces an expired record; writes nothing if the transaction or the table is not the claim's (`$9`): the
 /// handler may have ended the one, or changed the `search_path` that names the other.
@@ -47,7 +47,8 @@ pub(super) const RECORD: &str = "\
         operation = excluded.operation, fingerprint = excluded.fingerprint, format = excluded.format, \
         status = excluded.status, headers = excluded.headers, body = excluded.body, \
         created_at = excluded.created_at, expires_at = excluded.expires_at \
-     WHERE r.expires_at <= clock_timestamp()";
+     WHERE r.expires_at <= clock_timestamp() \
+    RETURNING $9";
 
 pub(super) const SAME_TRANSACTION: &str = "\
     SELECT pg_current_xact_id_if_assigned()::text || ' ' || 'idem_records'::regclass::oid::text IS NOT DISTINCT FROM $1";

@@ -2,7 +2,7 @@
 //! A savepoint behind the claim undoes the handler's writes, and proves at the end that the transaction is still ours.
 
 use sqlx::{
-    AssertSqlSafe, Database, Executor, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, Transaction,
+    AssertSqlSafe, Connection, Database, Executor, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, Transaction,
     error::DatabaseError,
     sqlite::{SqliteError, SqliteRow},
 };
@@ -24,10 +24,14 @@ type Manager = <Sqlite as Database>::TransactionManager;
 /// Primary result codes (the low byte of an extended one): <https://sqlite.org/rescode.html>.
 const SQLITE_ERROR: i32 = 1;
 const SQLITE_BUSY: i32 = 5;
+const SQLITE_LOCKED: i32 = 6;
 const SQLITE_NOMEM: i32 = 7;
 const SQLITE_READONLY: i32 = 8;
+const SQLITE_INTERRUPT: i32 = 9;
 const SQLITE_IOERR: i32 = 10;
 const SQLITE_FULL: i32 = 13;
+const SQLITE_CANTOPEN: i32 = 14;
+const SQLITE_PROTOCOL: i32 = 15;
 const SQLITE_CONSTRAINT: i32 = 19;
 
 impl Backend for Sqlite {
@@ -87,6 +91,23 @@ impl Backend for Sqlite {
         }
     }
 
+    /// A statement that fails aborts nothing: SQLite undoes that statement, or ends the whole transaction.
+    async fn is_aborted(_: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+        Ok(false)
+    }
+
+    async fn forget_plans(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+        connection.clear_cached_statements().await
+    }
+
+    /// After some errors SQLite has rolled back by itself, and sqlx still counts the transaction: `discard` corrects that.
+    async fn abandon(mut transaction: Transaction<'static, Self>) {
+        let rolled_back = Manager::rollback(&mut transaction).await.is_ok();
+        if !rolled_back || Manager::get_transaction_depth(&transaction) != 0 {
+            Self::discard(transaction).await;
+        }
+    }
+
     async fn discard(mut transaction: Transaction<'static, Self>) {
         // sqlx ends transactions by its own count of them, so what it counts is made true: nothing, then that many levels.
         let _nothing_open = transaction.execute("ROLLBACK").await;
@@ -121,7 +142,7 @@ impl Backend for Sqlite {
 
     fn cause(error: &dyn DatabaseError) -> Cause {
         match error.try_downcast_ref::<SqliteError>() {
-            Some(error) if could_not_write(error) => Cause::Unwritable,
+            Some(error) if passes(error) => Cause::Passing,
             _ => Cause::Unknown,
         }
     }
@@ -178,10 +199,21 @@ fn found(row: &SqliteRow) -> Result<ClaimOutcome<()>, sqlx::Error> {
     }))
 }
 
-/// Whether a statement failed in a way after which SQLite may have rolled back its whole transaction:
+/// Whether time or another connection heals what a statement met. After some of these SQLite has rolled back the whole transaction:
 /// <https://sqlite.org/lang_transaction.html#response_to_errors_within_a_transaction>.
-fn could_not_write(error: &SqliteError) -> bool {
-    [SQLITE_NOMEM, SQLITE_READONLY, SQLITE_IOERR, SQLITE_FULL].map(Some).contains(&primary_of(error))
+fn passes(error: &SqliteError) -> bool {
+    let passing = [
+        SQLITE_BUSY,
+        SQLITE_LOCKED,
+        SQLITE_NOMEM,
+        SQLITE_READONLY,
+        SQLITE_INTERRUPT,
+        SQLITE_IOERR,
+        SQLITE_FULL,
+        SQLITE_CANTOPEN,
+        SQLITE_PROTOCOL,
+    ];
+    primary_of(error).is_some_and(|code| passing.contains(&code))
 }
 
 fn primary(error: &sqlx::Error) -> Option<i32> {

@@ -11,7 +11,7 @@ use tokio::{sync::oneshot, time::timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Claim, Engine, Hold, Store, StoreError, log, log_overdue,
+    Claim, Engine, Hold, Store, StoreError, TransactionTerms, log, log_overdue,
     store::{OverdueError, is_overdue},
 };
 use crate::{
@@ -158,7 +158,7 @@ async fn look_in_transaction<Db: Backend>(
     request: &ClaimRequest,
 ) -> Result<ClaimOutcome<Lease<Db>>, StoreError> {
     let connection = engine.store.connection().await.map_err(StoreError::of::<Db>)?;
-    match Claim::look(engine, connection, guard, request, &None).await?.claimed() {
+    match Claim::look(engine, connection, guard, request, &TransactionTerms::default()).await?.claimed() {
         Ok(claim) => {
             // The key is free by now. If this rollback fails, the next look finds out.
             let _released = claim.release().await;

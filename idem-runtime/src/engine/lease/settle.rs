@@ -10,7 +10,7 @@ use crate::{
     backend::{Backend, Fault, WriteOutcome},
     engine::{
         SettleError, SettleErrorKind, Writes,
-        settle::{rewind_and_roll_back, settle, to_commit},
+        settle::{rewind_and_roll_back, settle, to_commit, unless_aborted},
         store::log,
     },
     model::record::Record,
@@ -57,6 +57,20 @@ impl<Db: Backend> Lease<Db> {
             not_rolled_back => not_rolled_back,
         };
         self.settled(released).await
+    }
+
+    /// The transaction, to complete the record of a 5xx or a panic without it. `Err` if the database has aborted it, or cannot
+    /// tell: then the record is to be left to the recovery.
+    pub(crate) async fn unless_aborted(
+        &self,
+        transaction: Option<Transaction<'static, Db>>,
+    ) -> Result<Option<Transaction<'static, Db>>, Option<Transaction<'static, Db>>> {
+        let Some(transaction) = transaction else { return Ok(None) };
+        match unless_aborted(self.store.timeout, transaction).await {
+            Ok(Ok(sound)) => Ok(Some(sound)),
+            Ok(Err(aborted)) => Err(Some(aborted)),
+            Err(_) => Err(None),
+        }
     }
 
     /// Rolls the transaction back and leaves the record in progress. Its lease ends now, so the recovery decides at once.
