@@ -41,7 +41,7 @@ impl From<OverdueError> for sqlx::Error {
 
 /// Whether an error says that a step took too long. Its statement goes on.
 pub(super) fn is_overdue(error: &sqlx::Error) -> bool {
-    matches!(error, sqlx::Error::Io(io) if io.get_ref().is_some_and(|inner| inner.is::<OverdueError>()))
+    matches!(error, sqlx::Error::Io(io) if io.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<OverdueError>))
 }
 
 /// A pool and its timeout.

@@ -40,7 +40,7 @@ impl Locks {
     /// that finds the key lock taken can read in `pg_locks` which request its holder runs. An attempt that gets the key lock is
     /// given a transaction identifier, which tells `LOOK` so, and at the end that the transaction is still the same.
     ///
-    /// The locks come before sql::BEGIN, which takes what stands before it in the message into its transaction: should they
+    /// The locks come before BEGIN, which takes what stands before it in the message into its transaction: should they
     /// fail (no lock memory, a cancelled statement), no transaction has been opened, of which sqlx would not know. The
     /// savepoint comes after them, because rolling back to it must not give them up.
     pub(super) fn take(&self) -> String {
