@@ -43,7 +43,10 @@ macro_rules! behind {
             use super::*;
 
             #[idempotent(scope = account)]
-            pub(in super::super) async fn transaction(_tx: &mut Transaction<'_, $database>, account: Account) -> String {
+            pub(in super::super) async fn transaction(
+                _tx: &mut Transaction<'_, $database>,
+                account: Account,
+            ) -> String {
                 account.id.to_string()
             }
 

@@ -78,9 +78,8 @@ pub(super) fn scope(row: &'static Row, input: ParseStream<'_>) -> Result<Value> 
     let parameter = input.call(Ident::parse_any)?;
     // A word after it is rather an option whose comma is missing.
     if !(input.is_empty() || input.peek(Token![,]) || input.peek(Ident)) {
-        return Err(
-            input.error("expected a parameter's name alone: write `scope = account`, and implement `Scope` for its type")
-        );
+        return Err(input
+            .error("expected a parameter's name alone: write `scope = account`, and implement `Scope` for its type"));
     }
     Ok(Value::Scope(ScopeArg { parameter, endpoint: None }))
 }

@@ -110,7 +110,9 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         let disposition = Disposition::of(outcome, &self.context);
         let (response, kind) = match E::settle(attempt.held, disposition, &self.context).await {
             Ok(settled) => settled,
-            Err(unsettled) if unsettled.kind == SettleErrorKind::RunAgain && self.started < MAX_ATTEMPTS => return None,
+            Err(unsettled) if unsettled.kind == SettleErrorKind::RunAgain && self.started < MAX_ATTEMPTS => {
+                return None;
+            }
             Err(unsettled) => {
                 let code = E::code(match unsettled.kind {
                     // The database ended the transaction, not the handler.

@@ -105,7 +105,9 @@ pub(super) fn no_transaction_with_external_effects(roles: &Roles<'_>, errors: &m
         };
         let why = match types::unsupported(behind) {
             Some(name) => format!("expected an attempt, found `{name}`"),
-            None => "expected an attempt, found a transaction, which cannot roll back calls to other systems".to_owned(),
+            None => {
+                "expected an attempt, found a transaction, which cannot roll back calls to other systems".to_owned()
+            }
         };
         errors.on(ty, format!("{why}: {instead}, and write local rows through `attempt.transaction()`"));
     }
