@@ -15,7 +15,7 @@ macro_rules! chapters {
     )*};
 }
 
-chapters! { start choosing stored retention consumers webhooks clients testing operating moving }
+chapters! { start choosing stored retention consumers webhooks clients testing operating moving openapi }
 
 /// Builds the book into a folder. Nothing is fetched from a network.
 ///

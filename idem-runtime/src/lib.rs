@@ -163,10 +163,12 @@ pub mod __private;
 
 #[doc = include_str!("docs/choosing_effects.md")]
 #[doc = include_str!("docs/links.in")]
+#[allow(clippy::doc_markdown, reason = "it takes the link definitions of another file for text")]
 pub mod choosing_effects {}
 
 #[doc = include_str!("docs/options.md")]
 #[doc = include_str!("docs/links.in")]
+#[allow(clippy::doc_markdown, reason = "it takes the link definitions of another file for text")]
 pub mod options {
     pub use crate::model::options::*;
 }

@@ -80,13 +80,13 @@ async fn settle_claim<Db: Backend>(
         Disposition::Failed(response) if policy.on_server_error == OnServerError::Release => {
             return claim.release().await.map(|()| (response, ResponseKind::Released));
         }
-        Disposition::Failed(response) => match claim.unless_aborted().await? {
-            Some(claim) => (claim, Writes::Drop, response),
-            None => {
+        Disposition::Failed(response) => {
+            let Some(claim) = claim.unless_aborted().await? else {
                 warn_not_stored(context);
                 return Ok((response, ResponseKind::Released));
-            }
-        },
+            };
+            (claim, Writes::Drop, response)
+        }
         Disposition::Store(writes, response) => (claim, writes, response),
     };
     match storable(response, claim.fingerprint(), policy).await {

@@ -121,7 +121,7 @@ impl Backend for Postgres {
     async fn is_aborted(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
         match in_step(connection, "").await {
             Err(error) if code(&error).as_deref() == Some("25P02") => Ok(true),
-            in_step => in_step.map(|_| false),
+            in_step => in_step.map(|()| false),
         }
     }
 
