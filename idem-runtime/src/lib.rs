@@ -162,13 +162,13 @@ pub mod recovery;
 pub mod __private;
 
 #[doc = include_str!("docs/choosing_effects.md")]
+#[doc = ""] // ends the last paragraph, whose text the link definitions would be
 #[doc = include_str!("docs/links.in")]
-#[allow(clippy::doc_markdown, reason = "it takes the link definitions of another file for text")]
 pub mod choosing_effects {}
 
 #[doc = include_str!("docs/options.md")]
+#[doc = ""] // ends the last paragraph, whose text the link definitions would be
 #[doc = include_str!("docs/links.in")]
-#[allow(clippy::doc_markdown, reason = "it takes the link definitions of another file for text")]
 pub mod options {
     pub use crate::model::options::*;
 }
