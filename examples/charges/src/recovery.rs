@@ -57,7 +57,11 @@ async fn decide(
     }
 }
 
-async fn completed(charged: &Charged, stalled: &StalledAttempt, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
+async fn completed(
+    charged: &Charged,
+    stalled: &StalledAttempt,
+    attempt: &mut Attempt<Db>,
+) -> Result<Verdict, BoxError> {
     let request = stalled.request().ok_or("the record has no request: set `store_request` on the handler")?;
     let new: NewCharge = serde_json::from_slice(request.body())?;
     if !charged.is(&new) {

@@ -96,8 +96,7 @@ async fn handle(idempotency: &Idempotency<Db>, queue: &Queue, job: &Job) -> Outc
         }
         // A redelivery cannot fix these. A person must look at the message.
         Err(
-            error
-            @ (ConsumeError::OtherMessage
+            error @ (ConsumeError::OtherMessage
             | ConsumeError::NoId
             | ConsumeError::Value(_)
             | ConsumeError::Failed(ShipError::NoOrder(_))),

@@ -50,7 +50,8 @@ fn inner(plan: &Plan<'_>) -> TokenStream {
     }
     // Without the label rustc would call the braces around one line superfluous.
     let body = plan.body;
-    let mut block = Group::new(Delimiter::Brace, quote_spanned!(Span::mixed_site()=> #(let _ = &#read;)* '_body: #body));
+    let mut block =
+        Group::new(Delimiter::Brace, quote_spanned!(Span::mixed_site()=> #(let _ = &#read;)* '_body: #body));
     block.set_span(plan.body.span());
     let name = &signature.ident;
     quote_spanned! {Span::mixed_site()=>

@@ -1,9 +1,9 @@
 //! The function's parameters told apart: those by `&mut`, and the others.
 //! Which of them is the transaction or the attempt depends on the options and is decided in `plan`.
 
-use syn::{PatType, Type, TypeReference};
+use syn::{PatType, TypeReference};
 
-use super::function::Function;
+use super::{function::Function, types};
 
 pub(crate) struct Parameters<'p> {
     /// The parameters by `&mut`. No extractor is one: in a sound function there is one, the transaction or the attempt.
@@ -33,8 +33,5 @@ impl<'p> Parameters<'p> {
 
 /// The type of a parameter by `&mut`.
 pub(crate) fn tx_param(parameter: &PatType) -> Option<&TypeReference> {
-    match &*parameter.ty {
-        Type::Reference(reference) if reference.mutability.is_some() => Some(reference),
-        _ => None,
-    }
+    types::reference(&parameter.ty).filter(|reference| reference.mutability.is_some())
 }

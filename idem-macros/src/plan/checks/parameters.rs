@@ -105,7 +105,9 @@ pub(super) fn no_transaction_with_external_effects(roles: &Roles<'_>, errors: &m
         };
         let why = match types::unsupported(behind) {
             Some(name) => format!("expected an attempt, found `{name}`"),
-            None => "expected an attempt, found a transaction, which cannot roll back calls to other systems".to_owned(),
+            None => {
+                "expected an attempt, found a transaction, which cannot roll back calls to other systems".to_owned()
+            }
         };
         errors.on(ty, format!("{why}: {instead}, and write local rows through `attempt.transaction()`"));
     }
@@ -115,7 +117,7 @@ pub(super) fn are_extractors(roles: &Roles<'_>, errors: &mut Errors) {
     for ty in roles.extractor_types() {
         if roles.is_by_value(ty) {
             errors.on(ty, by_mutable_reference(ty, roles));
-        } else if let Type::Reference(reference) = ty {
+        } else if let Some(reference) = types::reference(ty) {
             errors.on(reference, "expected an extractor, found a reference: remove the `&`");
         } else if types::is_plain(ty) {
             let found = written(ty);
