@@ -17,7 +17,10 @@ use idem_runtime::{
         FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, SetCookie,
     },
 };
-use idem_tests::soon;
+use idem_tests::{
+    log_capture::{heard, listen},
+    soon,
+};
 use sqlx::Row;
 
 use super::{Connection, Db, ISOLATION, RETENTION, app::*};
