@@ -68,7 +68,7 @@ use crate::{
 /// | `on_server_error` | `store`, `release` (database effects), `reconcile` (external effects) | `store`; `release` for webhooks |
 /// | `isolation` | `"read committed"`, `"repeatable read"`, `"serializable"` | the database's own |
 /// | `max_response` | `65536`, `"64KiB"`; units `B`, `KB`, `KiB`, `MB`, `MiB` | `"1MiB"` |
-/// | `methods` | `[POST, PATCH]`, `[POST]`, `[PATCH]` | `[POST, PATCH]` |
+/// | `methods` | a list of `POST`, `PATCH`, `PUT`, `DELETE` | `[POST, PATCH]` |
 /// | `set_cookie` | `replay`, `drop` | `replay` |
 /// | `effects` | `database`, `external` | `database` |
 /// | `lease` (external effects) | `"5m"`; units `ms`, `s`, `m`, `h`; more than zero, at most `"24h"` | `"60s"` |

@@ -1,6 +1,6 @@
 //! Handlers that a `macro_rules!` writes: what it captures comes in groups without delimiters.
 //! Every kind of fragment stands in every place that takes it.
-#![allow(clippy::needless_pass_by_value, reason = "extractors are taken by value")]
+#![allow(unused_parens, reason = "a captured type may have them")]
 
 use axum::{Extension, Json, http::StatusCode, response::IntoResponse, routing::post};
 use idem_runtime::{Attempt, idempotent};
@@ -120,7 +120,7 @@ macro_rules! consumers {
 consumers!(consume, &mut PgConnection, &str, &Message, Result<usize, sqlx::Error>, message.id, message.body);
 
 pub(super) fn routes() -> Routes {
-    drop(consume);
+    let _ = consume;
     Routes::new()
         .route("/whole", post(whole))
         .route("/qualified", post(qualified))

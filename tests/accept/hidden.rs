@@ -5,6 +5,7 @@
     non_camel_case_types,
     non_snake_case,
     non_upper_case_globals,
+    unused_imports,
     unused_macros,
     reason = "the names are the prelude's and the expansion's"
 )]
@@ -123,7 +124,7 @@ pub(super) mod macros {
         $
         assert assert_eq assert_ne cfg column concat dbg debug_assert debug_assert_eq debug_assert_ne env eprint eprintln
         file format format_args include include_bytes include_str is_x86_feature_detected line matches module_path
-        option_env panic print println stringify thread_local todo try unimplemented unreachable vec write writeln
+        option_env panic print println stringify thread_local todo unimplemented unreachable vec write writeln
     }
 
     handlers!();

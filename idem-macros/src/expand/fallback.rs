@@ -62,7 +62,7 @@ fn is_consumer(args: &Args, function: &Function) -> bool {
     let responds = matches!(&function.sig.output, ReturnType::Type(_, ty) if types::response(ty).is_some());
     let borrows = || {
         let mut own = function.typed().filter(|typed| tx_param(typed).is_none());
-        own.any(|typed| matches!(&*typed.ty, Type::Reference(_)))
+        own.any(|typed| types::reference(&typed.ty).is_some())
     };
     match Kind::of(args, function) {
         Some(Kind::Consumer) => !responds,

@@ -42,5 +42,11 @@ fn value(private: &TokenStream, setting: &Setting) -> TokenStream {
         Setting::Function(path) => {
             quote_spanned!(Span::mixed_site()=> #private::FingerprintRule::Custom(#path))
         }
+        Setting::Methods(methods) => {
+            let methods = methods.iter().map(|method| Ident::new(method, Span::mixed_site()));
+            let each = methods.map(|method| quote_spanned!(Span::mixed_site()=> #private::Methods::#method));
+            let all = each.reduce(|all, method| quote_spanned!(Span::mixed_site()=> #all.and(#method)));
+            all.unwrap_or_default()
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
-use syn::{Attribute, Meta, Path, Token, punctuated::Punctuated};
+use syn::{Attribute, Meta, MetaList, Path, Token, punctuated::Punctuated};
 
 use crate::errors::Errors;
 
@@ -41,34 +41,38 @@ impl Attributes {
 
 /// Splits `#[cfg_attr(p, a, b)]` into `#[cfg_attr(p, a)] #[cfg_attr(p, b)]`: `a` and `b` may belong in different
 /// places.
+/// `a` may be a `cfg_attr` too: `#[cfg_attr(p, cfg_attr(q, a))]` is `#[cfg_attr(all(p, q), a)]`.
 fn split_cfg_attr(attribute: Attribute) -> Vec<Attribute> {
-    match conditional(&attribute) {
-        Some((predicate, metas)) if metas.len() > 1 => metas
-            .into_iter()
-            .map(|meta| {
-                let mut one = attribute.clone();
-                if let Meta::List(list) = &mut one.meta {
-                    list.tokens = quote!(#predicate, #meta);
-                }
-                one
-            })
-            .collect(),
-        _ => vec![attribute],
+    let single = |meta: Meta| Attribute { meta, ..attribute.clone() };
+    flattened(&attribute.meta).into_iter().map(single).collect()
+}
+
+fn flattened(meta: &Meta) -> Vec<Meta> {
+    let (Some((outer, metas)), Meta::List(list)) = (conditional(meta), meta) else { return vec![meta.clone()] };
+    if metas.is_empty() {
+        return vec![meta.clone()];
     }
+    let under = |tokens: TokenStream| Meta::List(MetaList { tokens, ..list.clone() });
+    let flat = metas.iter().flat_map(flattened).map(|meta| match conditional(&meta) {
+        Some((inner, metas)) => under(quote!(all(#outer, #inner), #(#metas),*)),
+        None => under(quote!(#outer, #meta)),
+    });
+    flat.collect()
 }
 
 /// The predicate and the attributes of a `cfg_attr`.
-fn conditional(attribute: &Attribute) -> Option<(Meta, Vec<Meta>)> {
-    if !attribute.path().is_ident("cfg_attr") {
+pub(super) fn conditional(meta: &Meta) -> Option<(Meta, Vec<Meta>)> {
+    let Meta::List(list) = meta else { return None };
+    if !list.path.is_ident("cfg_attr") {
         return None;
     }
-    let all = attribute.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated).ok()?;
+    let all = list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated).ok()?;
     let mut all = all.into_iter();
     Some((all.next()?, all.collect()))
 }
 
 fn place(attribute: &Attribute) -> Place {
-    match conditional(attribute) {
+    match conditional(&attribute.meta) {
         Some((_, metas)) => metas.first().map_or(Place::Outer, |meta| place_of(meta.path())),
         None => place_of(attribute.path()),
     }

@@ -5,7 +5,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Attribute, FnArg, Meta};
 
-use super::function::Function;
+use super::{attributes::conditional, function::Function};
 use crate::errors::Errors;
 
 /// More predicates would make more than 64 variants.
@@ -53,7 +53,8 @@ fn with(function: &Function, is_kept: impl Fn(&FnArg) -> bool) -> Function {
     let mut function = function.clone();
     function.sig.inputs = function.sig.inputs.into_iter().filter(is_kept).collect();
     for argument in &mut function.sig.inputs {
-        attributes_mut(argument).retain(|attribute| !attribute.path().is_ident("cfg"));
+        let attributes = attributes_mut(argument);
+        *attributes = std::mem::take(attributes).into_iter().filter_map(without_demand).collect();
     }
     function
 }
@@ -71,11 +72,36 @@ fn predicate(argument: &FnArg) -> Option<TokenStream> {
     }
 }
 
+/// What `attribute` demands, if it is a `cfg`, or a `cfg_attr` with one in it.
 fn cfg_predicate(attribute: &Attribute) -> Option<TokenStream> {
-    match &attribute.meta {
-        Meta::List(list) if list.path.is_ident("cfg") => Some(list.tokens.to_token_stream()),
-        _ => None,
+    demand_of(&attribute.meta)
+}
+
+fn demand_of(meta: &Meta) -> Option<TokenStream> {
+    let Meta::List(list) = meta else { return None };
+    if list.path.is_ident("cfg") {
+        return Some(list.tokens.to_token_stream());
     }
+    let (predicate, metas) = conditional(meta)?;
+    let demands: Vec<_> = metas.iter().filter_map(demand_of).collect();
+    (!demands.is_empty()).then(|| quote!(any(not(#predicate), all(#(#demands),*))))
+}
+
+/// `attribute` without the `cfg`s in it. `None`: nothing is left.
+fn without_demand(mut attribute: Attribute) -> Option<Attribute> {
+    attribute.meta = without_demand_of(attribute.meta)?;
+    Some(attribute)
+}
+
+fn without_demand_of(meta: Meta) -> Option<Meta> {
+    if demand_of(&meta).is_none() {
+        return Some(meta);
+    }
+    let (predicate, metas) = conditional(&meta)?;
+    let kept: Vec<_> = metas.into_iter().filter_map(without_demand_of).collect();
+    let Meta::List(mut list) = meta else { return None };
+    list.tokens = quote!(#predicate, #(#kept),*);
+    (!kept.is_empty()).then_some(Meta::List(list))
 }
 
 fn attributes_mut(argument: &mut FnArg) -> &mut Vec<Attribute> {

@@ -1,7 +1,7 @@
 //! The annotated function. Its body stays tokens, so that half-typed code is reported once, by rustc.
 //! `plan` checks the signature.
 
-use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use syn::{
     Attribute, FnArg, PatType, Safety, Signature, Token, Visibility,
     ext::IdentExt as _,
@@ -56,7 +56,7 @@ pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Item {
         let rest: TokenStream = input.parse()?;
         let attributes = Attributes::sort(attributes, errors);
         let body = match rest.clone().into_iter().next() {
-            Some(TokenTree::Group(block)) => Body::Block(block),
+            Some(TokenTree::Group(block)) => Body::Block(ungrouped(block)),
             _ => Body::Missing(rest),
         };
         Ok(Item::Function(Box::new(Function { attributes, vis, sig, body })))
@@ -70,6 +70,14 @@ pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Item {
             }
             named(original)
         }
+    }
+}
+
+/// `block` without the group that a `macro_rules!` puts around one.
+fn ungrouped(block: Group) -> Group {
+    match block.stream().into_iter().next() {
+        Some(TokenTree::Group(inside)) if block.delimiter() == Delimiter::None => ungrouped(inside),
+        _ => block,
     }
 }
 

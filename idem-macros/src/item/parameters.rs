@@ -1,9 +1,9 @@
 //! The function's parameters in two groups: those by `&mut`, and the others.
 //! Which one is the transaction or the attempt depends on the options, so `plan` decides it.
 
-use syn::{PatType, Type, TypeReference};
+use syn::{PatType, TypeReference};
 
-use super::function::Function;
+use super::{function::Function, types};
 
 pub(crate) struct Parameters<'p> {
     /// The parameters by `&mut`. Extractors are not: a correct function has one, the transaction or the attempt.
@@ -33,8 +33,5 @@ impl<'p> Parameters<'p> {
 
 /// The type of a parameter by `&mut`.
 pub(crate) fn tx_param(parameter: &PatType) -> Option<&TypeReference> {
-    match &*parameter.ty {
-        Type::Reference(reference) if reference.mutability.is_some() => Some(reference),
-        _ => None,
-    }
+    types::reference(&parameter.ty).filter(|reference| reference.mutability.is_some())
 }

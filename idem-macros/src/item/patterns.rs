@@ -82,7 +82,7 @@ fn only_of<P>(elements: &Punctuated<Pat, P>, name: &Ident, to: &Ident) -> Option
 }
 
 fn field_of(field: &FieldPat, name: &Ident, to: &Ident) -> TokenStream {
-    let member = &field.member;
+    let (attributes, member) = (&field.attrs, &field.member);
     let reduced = only(&field.pat, name, to).unwrap_or_else(|| quote!(_));
-    quote!(#member: #reduced)
+    quote!(#(#attributes)* #member: #reduced)
 }

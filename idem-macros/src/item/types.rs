@@ -3,7 +3,7 @@
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{GenericArgument, Ident, PathArguments, PathSegment, Type, spanned::Spanned as _};
+use syn::{GenericArgument, Ident, PathArguments, PathSegment, Type, TypeReference, spanned::Spanned as _};
 
 /// Extractors that consume the request body.
 const BODIES: &[&str] = &["Body", "Bytes", "Form", "Json", "Multipart", "RawForm", "Request", "String"];
@@ -47,16 +47,30 @@ pub(crate) fn database(ty: &Type) -> Option<String> {
     }
 }
 
-/// `ty` without its `&` or `&mut`.
-pub(crate) fn behind(ty: &Type) -> &Type {
+/// `ty` without the group that a `macro_rules!` puts around a type, and without parentheses.
+pub(crate) fn bare(ty: &Type) -> &Type {
     match ty {
-        Type::Reference(reference) => &reference.elem,
+        Type::Group(group) => bare(&group.elem),
+        Type::Paren(paren) => bare(&paren.elem),
         other => other,
     }
 }
 
+/// `ty` as a reference, if it is one.
+pub(crate) fn reference(ty: &Type) -> Option<&TypeReference> {
+    match bare(ty) {
+        Type::Reference(reference) => Some(reference),
+        _ => None,
+    }
+}
+
+/// `ty` without its `&` or `&mut`.
+pub(crate) fn behind(ty: &Type) -> &Type {
+    reference(ty).map_or(ty, |reference| &reference.elem)
+}
+
 pub(crate) fn is_plain(ty: &Type) -> bool {
-    matches!(ty, Type::Path(path) if PLAIN.iter().any(|name| path.path.is_ident(name)))
+    matches!(bare(ty), Type::Path(path) if PLAIN.iter().any(|name| path.path.is_ident(name)))
 }
 
 /// The name of a connection or a pool that is known not to be a transaction that idem can open.
@@ -160,10 +174,8 @@ pub(crate) fn written(ty: &Type) -> String {
 }
 
 fn last(ty: &Type) -> Option<&PathSegment> {
-    match ty {
+    match bare(ty) {
         Type::Path(path) => path.path.segments.last(),
-        Type::Group(group) => last(&group.elem),
-        Type::Paren(paren) => last(&paren.elem),
         _ => None,
     }
 }

@@ -51,6 +51,8 @@ pub(crate) enum Setting {
     Wait(u64),
     /// The path of `fingerprint = path`.
     Function(Path),
+    /// The list of `methods`.
+    Methods(Vec<&'static str>),
 }
 
 /// Where the effects of a handler are.

@@ -27,7 +27,7 @@ impl Expression {
 
     /// Whether it is the parameter itself.
     pub(crate) fn is_name(&self) -> bool {
-        matches!(self.whole, Expr::Path(_))
+        matches!(bare(&self.whole), Expr::Path(_))
     }
 
     /// The expression, with `span` as the span of the name that it begins with.
@@ -37,6 +37,14 @@ impl Expression {
             name.set_span(span);
         }
         expression
+    }
+}
+
+/// `expression` without the group that a `macro_rules!` puts around one.
+fn bare(expression: &Expr) -> &Expr {
+    match expression {
+        Expr::Group(group) => bare(&group.expr),
+        other => other,
     }
 }
 

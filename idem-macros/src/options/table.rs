@@ -49,8 +49,7 @@ static TABLE: &[Row] = &[
     Row::value("max_response", values::max_response, "a number of bytes, or a size in quotes such as `\"64KiB\"`")
         .set()
         .not_on_consumers(NO_REQUEST),
-    Row::value("methods", values::methods, "")
-        .or_words("Methods", &[word("[PATCH]", "Patch"), word("[POST]", "Post"), word("[PATCH, POST]", "PostAndPatch")])
+    Row::value("methods", values::methods, "a list of `DELETE`, `PATCH`, `POST` and `PUT`, such as `[POST, PATCH]`")
         .set()
         .not_on_webhooks("remove it (every method delivers events)")
         .not_on_consumers(NO_REQUEST),

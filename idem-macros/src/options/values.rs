@@ -12,6 +12,11 @@ use super::{
     row::{Row, Word},
     units::{self, Fault},
 };
+use crate::errors::{alternatives, meant};
+
+/// The methods that have effects: `methods` may name them.
+const PROTECTABLE: &[&str; 4] = &["DELETE", "PATCH", "POST", "PUT"];
+const SAFE: [&str; 4] = ["GET", "HEAD", "OPTIONS", "TRACE"];
 
 const MAX_WAIT_MILLISECONDS: u64 = 3_600_000;
 const MAX_RETENTION_SECONDS: u64 = 36_500 * 86_400;
@@ -219,25 +224,27 @@ pub(super) fn methods(row: &'static Row, input: ParseStream<'_>) -> Result<Value
     }
     let inside;
     let brackets = syn::bracketed!(inside in input);
-    let methods = list(row, &inside, |method| match method.to_string().as_str() {
-        "POST" => Ok("POST"),
-        "PATCH" => Ok("PATCH"),
-        other @ ("GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE") => Err(syn::Error::new(
-            method.span(),
-            format!(
-                "expected `PATCH` or `POST`, found `{other}`, which is idempotent by definition (RFC 9110): \
-                 remove it, its keys are ignored"
-            ),
-        )),
-        _ => Err(row.invalid(method.span())),
+    let methods = list(row, &inside, |method| {
+        let found = method.to_string();
+        if let Some(protectable) = PROTECTABLE.iter().find(|name| **name == found) {
+            return Ok(*protectable);
+        }
+        let message = if SAFE.contains(&found.as_str()) {
+            format!("`{found}` is a safe method (RFC 9110), with no effect to protect: remove it")
+        } else {
+            let instead = meant(&found.to_ascii_uppercase(), PROTECTABLE).map_or_else(
+                || format!("expected {}", alternatives(&PROTECTABLE.map(|name| format!("`{name}`")))),
+                |near| format!("did you mean `{near}`?"),
+            );
+            format!("invalid value for `methods`: found `{found}`, {instead}")
+        };
+        Err(syn::Error::new(method.span(), message))
     })?;
-    let written = match methods.as_slice() {
-        [] => return Err(row.empty(brackets.span.join())),
-        ["POST"] => "[POST]",
-        ["PATCH"] => "[PATCH]",
-        _ => "[PATCH, POST]",
-    };
-    row.value_of(written).ok_or_else(|| row.invalid(brackets.span.join()))
+    if methods.is_empty() {
+        Err(row.empty(brackets.span.join()))
+    } else {
+        Ok(Value::Setting(Setting::Methods(methods)))
+    }
 }
 
 pub(super) fn allow(row: &'static Row, input: ParseStream<'_>) -> Result<Value> {

@@ -49,7 +49,7 @@ impl<'p> Roles<'p> {
 
     /// Whether a parameter of this type belongs to the other effects.
     pub(crate) fn is_wrong_effects(&self, ty: &Type) -> bool {
-        let is_mutable = matches!(ty, Type::Reference(reference) if reference.mutability.is_some());
+        let is_mutable = types::reference(ty).is_some_and(|reference| reference.mutability.is_some());
         let ty = types::behind(ty);
         match self.effects {
             // The user may have an extractor called `Attempt`.

@@ -9,6 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     App, Idempotency,
+    ignored_keys::IgnoredKeys,
     problem::{Problem, Render},
 };
 use crate::{
@@ -96,7 +97,8 @@ impl<Db: Backend> Builder<Db> {
     pub fn build(self) -> Idempotency<Db> {
         let store = Store { pool: self.pool, timeout: self.database_timeout };
         let engine = Engine { store, in_flight: Arc::new(InFlight::default()) };
-        let app = App { engine, policy: self.policy, tasks: TaskTracker::new(), render: self.render };
+        let (policy, render) = (self.policy, self.render);
+        let app = App { engine, policy, tasks: TaskTracker::new(), ignored_keys: IgnoredKeys::default(), render };
         Idempotency { app: Arc::new(app) }
     }
 }

@@ -14,11 +14,13 @@ use tokio_util::task::TaskTracker;
 pub(crate) mod background;
 pub(crate) mod builder;
 pub(crate) mod drain;
+mod ignored_keys;
 pub(crate) mod problem;
 mod prune;
 pub(crate) mod telemetry;
 
 pub use builder::Builder;
+use ignored_keys::IgnoredKeys;
 use problem::{Code, Problem, Render};
 
 use crate::{
@@ -63,6 +65,7 @@ pub(crate) struct App<Db: Backend> {
     pub(crate) engine: Engine<Db>,
     pub(crate) policy: Policy,
     pub(crate) tasks: TaskTracker,
+    pub(crate) ignored_keys: IgnoredKeys,
     render: Option<Box<Render>>,
 }
 

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     app::Idempotency,
+    backend::Backend,
     model::{
         handler_options::HandlerMarker,
         message_id::OwnedMessageId,
@@ -88,6 +89,17 @@ impl<E: Effects, T: Send + 'static, R, H: HandlerMarker> Call<E, T, R, H> {
         let tasks = Tasks { tracker: self.idempotency.app.tasks.clone(), span };
         let context = RequestContext::new(self.idempotency, handler, self.started_at);
         (tasks, Attempts::new(self.arguments, self.request, context, scope, key))
+    }
+}
+
+/// A state in an `Arc`. The application could not write this itself: neither the trait nor `Arc` is its own.
+#[diagnostic::do_not_recommend]
+impl<S, Db: Backend> FromRef<Arc<S>> for Idempotency<Db>
+where
+    Self: FromRef<S>,
+{
+    fn from_ref(state: &Arc<S>) -> Self {
+        Self::from_ref(&**state)
     }
 }
 

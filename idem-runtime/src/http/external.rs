@@ -10,6 +10,7 @@ use super::{
     database::{settle_unkeyed, warn_not_stored},
     effects::{ClaimContext, Disposition, Effects, Settled, storable},
     request::RequestContext,
+    response::Settle,
 };
 use crate::{
     app::{problem::Code, telemetry::ResponseKind},
@@ -56,6 +57,10 @@ impl<Db: Backend> Effects for External<Db> {
         match held.into_parts() {
             (Some(lease), transaction) => settle_lease(lease, transaction, disposition, context).await,
             (None, Some(transaction)) => {
+                let disposition = match disposition {
+                    Disposition::RunAgain(response) => Disposition::Failed(response),
+                    other => other,
+                };
                 let settled = settle_unkeyed(UnkeyedTransaction { transaction, timeout }, disposition).await;
                 // Another run would have other step keys.
                 settled.map_err(|unsettled| match unsettled.kind {
@@ -80,6 +85,13 @@ async fn settle_lease<Db: Backend>(
     context: &RequestContext<Db>,
 ) -> Settled {
     let policy = context.policy;
+    let disposition = match disposition {
+        // The handler's own wish is a failure like others: whether its effect happened, only the handler knows.
+        Disposition::RunAgain(response) if response.extensions().get() == Some(&Settle::RunAgain) => {
+            Disposition::Failed(response)
+        }
+        other => other,
+    };
     let (transaction, writes, response) = match disposition {
         Disposition::Release(response) => {
             return lease.release(transaction).await.map(|()| (response, ResponseKind::Released));

@@ -9,7 +9,7 @@ use crate::{
         digest::Digest,
         fingerprint::{Comparison, Fingerprint},
         handler_options::ScopeRule,
-        idempotency_key::{Key, KeyError},
+        idempotency_key::{HEADER, Key, KeyError},
         message_id::OwnedMessageId,
         options::{FingerprintRule, KeyPresence},
         record_id::RecordId,
@@ -63,6 +63,10 @@ impl Identity {
     ) -> Result<Option<RecordId>, Code> {
         let (parts, policy) = (&request.parts, &context.policy);
         if !policy.methods.protect(&parts.method) {
+            if parts.headers.contains_key(HEADER) {
+                let ignored_keys = &context.idempotency.app.ignored_keys;
+                ignored_keys.warn(context.handler.operation, &parts.method, request.route());
+            }
             return Ok(None);
         }
         let key = match Key::from_headers(&parts.headers, policy.key_format) {

@@ -45,8 +45,12 @@ impl<T> ExtractedRequest<T> {
 
     /// The method and the route; the path if the request matched no route.
     pub(super) fn endpoint(&self) -> (&str, &str) {
-        let route = self.parts.extensions.get::<MatchedPath>().map_or(self.parts.uri.path(), MatchedPath::as_str);
-        (self.parts.method.as_str(), route)
+        (self.parts.method.as_str(), self.route().unwrap_or(self.parts.uri.path()))
+    }
+
+    /// The route, if the request came by one.
+    pub(super) fn route(&self) -> Option<&str> {
+        self.parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str)
     }
 
     /// The encoded request for a reconciler.

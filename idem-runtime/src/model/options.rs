@@ -1,7 +1,7 @@
 //! The options that a handler and an application can choose: an enum for each, no booleans, and one table of them all.
 //! `handler_options` and the builder are made from the table.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 use http::{Method, request::Parts};
@@ -41,8 +41,8 @@ macro_rules! with_options {
             /// # Panics
             /// If it is zero.
             max_response: usize = 1024 * 1024, at_least_one;
-            /// Sets which methods are protected. Default: [`Methods::PostAndPatch`].
-            methods: Methods = Methods::PostAndPatch;
+            /// Sets which methods are protected. Default: POST and PATCH.
+            methods: Methods = Methods::default();
             /// Sets whether a replay repeats `Set-Cookie` lines. Default: [`SetCookie::Replay`].
             set_cookie: SetCookie = SetCookie::Replay;
         }
@@ -149,28 +149,54 @@ pub enum Isolation {
     Serializable,
 }
 
-/// The methods whose requests are protected. `methods = [POST, PATCH]`.
+/// The methods whose requests are protected. `methods = [POST, PATCH]`: any of POST, PATCH, PUT and DELETE.
 ///
-/// The others are idempotent by definition (RFC 9110, section 9.2.2): a key sent with them is ignored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Methods {
-    /// POST and PATCH.
-    #[default]
-    PostAndPatch,
-    /// POST only.
-    Post,
-    /// PATCH only.
-    Patch,
-}
+/// With every other method the handler runs unprotected, and a key is ignored. The first such request of an operation that
+/// carries a key is logged as a warning. GET, HEAD, OPTIONS and TRACE are safe (RFC 9110, section 9.2.1): they have no
+/// effect to protect.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Methods(u8);
 
 impl Methods {
+    /// POST alone.
+    pub const POST: Self = Self(1);
+    /// PATCH alone.
+    pub const PATCH: Self = Self(2);
+    /// PUT alone. RFC 9110 calls it idempotent: choose it if the handler's own PUT is not.
+    pub const PUT: Self = Self(4);
+    /// DELETE alone. RFC 9110 calls it idempotent: choose it if the handler's own DELETE is not.
+    pub const DELETE: Self = Self(8);
+
+    /// These methods and `others`.
+    #[must_use]
+    pub const fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
     pub(crate) fn protect(self, method: &Method) -> bool {
-        match self {
-            Self::PostAndPatch => method == Method::POST || method == Method::PATCH,
-            Self::Post => method == Method::POST,
-            Self::Patch => method == Method::PATCH,
-        }
+        self.each().any(|protected| protected == method)
+    }
+
+    fn each(self) -> impl Iterator<Item = Method> {
+        let all = [
+            (Self::POST, Method::POST),
+            (Self::PATCH, Method::PATCH),
+            (Self::PUT, Method::PUT),
+            (Self::DELETE, Method::DELETE),
+        ];
+        all.into_iter().filter(move |(one, _)| self.0 & one.0 != 0).map(|(_, method)| method)
+    }
+}
+
+impl Default for Methods {
+    fn default() -> Self {
+        Self::POST.and(Self::PATCH)
+    }
+}
+
+impl fmt::Debug for Methods {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.each()).finish()
     }
 }
 

@@ -17,7 +17,10 @@ use idem_runtime::{
         FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, SetCookie,
     },
 };
-use idem_tests::soon;
+use idem_tests::{
+    log_capture::{heard, listen},
+    soon,
+};
 use sqlx::Row;
 
 use super::{Connection, Db, ISOLATION, RETENTION, app::*};
@@ -56,6 +59,7 @@ saying! {
     large(max_response = "1KiB"),
     both_methods(methods = [POST, PATCH]),
     patch_alone(methods = [PATCH]),
+    put_and_delete(methods = [PUT, DELETE]),
     repeated_cookies(set_cookie = replay),
     dropped_cookies(set_cookie = drop),
     named(operation = "payment"),
@@ -74,7 +78,9 @@ fn routes() -> Router<App> {
         .route("/store", post(store))
         .route("/large", post(large))
         .route("/both_methods", any(both_methods))
+        .route("/put_and_delete", any(put_and_delete))
         .route("/patch_alone", any(patch_alone))
+        .route("/orders/{order}", any(patch_alone))
         .route("/repeated_cookies", post(repeated_cookies))
         .route("/dropped_cookies", post(dropped_cookies))
         .route("/named", post(named))
@@ -239,13 +245,16 @@ async fn isolation() {
 
 #[tokio::test]
 async fn methods() {
-    let service = service(|builder| builder.methods(Methods::Post)).await;
+    let service = service(|builder| builder.methods(Methods::POST)).await;
     for (path, method, guarded) in [
         ("/app", "POST", true),
         ("/app", "PATCH", false),
         ("/both_methods", "PATCH", true),
         ("/patch_alone", "POST", false),
         ("/patch_alone", "PATCH", true),
+        ("/put_and_delete", "POST", false),
+        ("/put_and_delete", "PUT", true),
+        ("/put_and_delete", "DELETE", true),
     ] {
         let key = format!("{method}{}", path.trim_start_matches('/'));
         let headers = [ALICE, (KEY, &*key)];
@@ -255,7 +264,36 @@ async fn methods() {
         let missing = service.send(method, path, &[ALICE], "").await;
         assert_eq!(missing.status, if guarded { 400 } else { 200 }, "{method} {path}");
     }
-    assert_eq!(service.counts().await, (3 + 2 * 3, 9, 3));
+    assert_eq!(service.counts().await, (5 + 3 * 3, 14, 5));
+}
+
+#[tokio::test]
+async fn the_first_key_that_protects_nothing_is_a_warning() {
+    listen();
+    let service = service(|builder| builder).await;
+    let warnings = || {
+        let text = heard();
+        let lines: Vec<_> = text.lines().filter(|line| line.contains("its method is not protected")).collect();
+        lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>()
+    };
+    let send = |method: &'static str, path: &'static str, key: Option<&'static str>| {
+        let headers: Vec<_> = [ALICE].into_iter().chain(key.map(|key| (KEY, key))).collect();
+        let service = &service;
+        async move { assert_eq!(service.send(method, path, &headers, "").await.status, 200, "{method} {path}") }
+    };
+    send("POST", "/orders/secret", None).await;
+    send("PATCH", "/orders/secret", Some("hidden")).await;
+    assert!(warnings().is_empty(), "{:?}", warnings());
+    send("POST", "/orders/secret", Some("hidden")).await;
+    send("DELETE", "/orders/secret", Some("hidden")).await;
+    send("POST", "/patch_alone", Some("hidden")).await;
+    let [warning] = &warnings()[..] else { panic!("not one warning: {:?}", warnings()) };
+    for part in ["WARN", "operation=\"patch_alone\"", "method=POST", "route=\"/orders/{order}\""] {
+        assert!(warning.contains(part), "{part} is not in {warning}");
+    }
+    assert!(!warning.contains("secret") && !warning.contains("hidden"), "{warning}");
+    send("PUT", "/both_methods", Some("hidden")).await;
+    assert_eq!(warnings().len(), 2, "one for each operation");
 }
 
 #[tokio::test]

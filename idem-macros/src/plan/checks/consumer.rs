@@ -45,7 +45,7 @@ pub(super) fn return_type(function: &Function, errors: &mut Errors) {
         errors.at(response.span(), message);
     } else if let Some(word) = types::impl_trait(ty) {
         errors.at(word.span(), "a consumer's return value is stored: write a concrete type instead of `impl …`");
-    } else if types::is_plain(ty) || matches!(&**ty, Type::Tuple(_) | Type::Array(_) | Type::Reference(_)) {
+    } else if types::is_plain(ty) || matches!(types::bare(ty), Type::Tuple(_) | Type::Array(_) | Type::Reference(_)) {
         let found = written(ty);
         errors
             .at(ty.span(), format!("{EXPECTED}, found `{found}`: write `Result<{found}, sqlx::Error>`, {OR_WEBHOOK}"));

@@ -60,7 +60,7 @@ pub(super) fn apply_to_kind(args: &Args, kind: Option<Kind>, errors: &mut Errors
 }
 
 pub(super) fn endpoint_fits_kind(args: &Args, kind: Option<Kind>, errors: &mut Errors) {
-    let Some(scope) = args.scope().filter(|scope| scope.endpoint.is_some()) else { return };
+    let Some(endpoint) = args.scope().and_then(|scope| scope.endpoint.as_ref()) else { return };
     let message = match kind {
         Some(Kind::Request) | None => return,
         Some(Kind::Webhook) => {
@@ -69,7 +69,7 @@ pub(super) fn endpoint_fits_kind(args: &Args, kind: Option<Kind>, errors: &mut E
         }
         Some(Kind::Consumer) => "`endpoint` does not apply to consumers, which have none: write `scope = source`",
     };
-    errors.on(&scope.parameter, message);
+    errors.on(endpoint, message);
 }
 
 pub(super) fn apply_to_effects(args: &Args, errors: &mut Errors) {

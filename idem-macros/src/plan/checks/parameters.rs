@@ -117,7 +117,7 @@ pub(super) fn are_extractors(roles: &Roles<'_>, errors: &mut Errors) {
     for ty in roles.extractor_types() {
         if roles.is_by_value(ty) {
             errors.on(ty, by_mutable_reference(ty, roles));
-        } else if let Type::Reference(reference) = ty {
+        } else if let Some(reference) = types::reference(ty) {
             errors.on(reference, "expected an extractor, found a reference: remove the `&`");
         } else if types::is_plain(ty) {
             let found = written(ty);
