@@ -115,13 +115,15 @@ async fn a_message_costs_what_a_request_costs_and_a_duplicate_begin_and_one_stat
 }
 
 #[tokio::test]
-async fn an_answer_without_its_writes_costs_one_statement_more() {
+async fn a_response_without_its_writes_costs_one_statement_more_and_a_5xx_two() {
     let (database, service) = service(1).await;
     let mut log = StatementLog::start(&database).await;
     assert_eq!(service.send("declined", "decline").await.status, 402);
     assert_eq!(service.send("panicked", "panic").await.status, 500);
-    let once = [BEGIN, LOOK, OWN, "ROLLBACK TO SAVEPOINT", RECORD, "COMMIT"];
-    assert_statements(&log.statements_of(SERVICE).await, &[once, once].concat());
+    let declined = [BEGIN, LOOK, OWN, "ROLLBACK TO SAVEPOINT", RECORD, "COMMIT"];
+    // A 5xx also asks whether the database has aborted the transaction.
+    let panicked = [BEGIN, LOOK, OWN, "SELECT 'idem ", "ROLLBACK TO SAVEPOINT", RECORD, "COMMIT"];
+    assert_statements(&log.statements_of(SERVICE).await, &[&declined[..], &panicked].concat());
 }
 
 #[tokio::test]
