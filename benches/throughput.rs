@@ -193,7 +193,7 @@ impl Client {
         Self { stream, buffer: vec![0; 4096] }
     }
 
-    /// Posts a small payment and returns the status. The answers here come in one piece.
+    /// Posts a small payment and returns the status. Here each response arrives in one piece.
     async fn post(&mut self, path: &str, key: Option<&str>) -> String {
         let key = key.map(|key| format!("idempotency-key: {key}\r\n")).unwrap_or_default();
         let request =

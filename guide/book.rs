@@ -131,7 +131,7 @@ fn anchors(document: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// A block that is not compiled says in which language it is, and that is none of ours.
+/// Each block that is not compiled states its language, and that language is not Rust.
 #[test]
 fn every_rust_block_is_compiled() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

@@ -7,7 +7,7 @@ use anyhow::Result;
 use mdbook_driver::{MDBook, book::Book, config::Config};
 use mdbook_preprocessor::{Preprocessor, PreprocessorContext};
 
-/// A module for each chapter with code of its own.
+/// A module for each chapter that has its own code.
 macro_rules! chapters {
     ($($name:ident)*) => {$(
         #[doc = include_str!(concat!("src/", stringify!($name), ".md"))]

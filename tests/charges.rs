@@ -1,5 +1,5 @@
-//! The example `charges`: what a crash leaves behind when the effect is at a card network, and what becomes of it.
-//! Everything is a process of its own, killed by SIGKILL at each step of an attempt, on both databases.
+//! The example `charges`: what a crash leaves behind when the effect is at a card network, and how it is resolved.
+//! Each part is a separate process, killed by SIGKILL at each step of an attempt, on both databases.
 
 mod charges {
     mod cases;

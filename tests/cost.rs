@@ -26,7 +26,7 @@ const LOOK: &str = "SELECT r.fingerprint";
 const OWN: &str = "INSERT INTO effects";
 const RECORD: &str = "INSERT INTO idem_records AS r";
 
-/// With effects elsewhere: the claim reads, locks and inserts in one statement, which commits by itself.
+/// With external effects: the claim reads, locks and inserts in one statement, which commits by itself.
 const LEASE: &str = "WITH held AS MATERIALIZED";
 const BEGIN_TO_COMPLETE: &str = "SET LOCAL idem.attempt";
 const COMPLETE: &str = "UPDATE idem_records SET format = ";

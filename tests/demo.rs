@@ -1,4 +1,4 @@
-//! The demos of the examples, on both databases; that of `charges` has a test file of its own.
+//! The demos of the examples, on both databases; the demo of `charges` has its own test file.
 //! A demo checks everything by itself; here it is checked that it ends well and shows what it should.
 
 use idem_tests::{
@@ -34,7 +34,7 @@ const CONSUMER: &[&str] = &[
     "each order once",
 ];
 
-/// Five stories and their answers.
+/// Five stories and their responses.
 const WEBHOOKS: &[&str] = &[
     "listening on http://",
     "o- 1.",
@@ -83,7 +83,7 @@ async fn the_webhooks_demo_handles_each_event_once_on_postgres() {
     ends_well(webhooks_command(), Some(database.url()), WEBHOOKS).await;
 }
 
-/// Five numbered attempts and their answers, in order.
+/// Five numbered attempts and their responses, in order.
 async fn demo(url: Option<String>) {
     let mut command = payments_command();
     command.arg("demo");

@@ -1,5 +1,5 @@
 //! What breaks under a service: connections at each statement, transactions, servers, clients, disks.
-//! Whatever it is, the client is told the truth, nothing runs twice, and the service recovers by itself.
+//! In every case the client gets a true response, nothing runs twice, and the service recovers by itself.
 
 mod faults {
     mod aborted;

@@ -1,4 +1,4 @@
-//! What is written down beside the answers: events, metrics, `Debug`, the table. Operation and outcome are in it;
+//! What is written beside the responses: events, metrics, `Debug`, the table. Operation and outcome are in it;
 //! keys, scopes and bodies are nowhere, at any level.
 
 use std::{collections::BTreeMap, time::Duration};

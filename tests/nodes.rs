@@ -1,5 +1,5 @@
-//! Two processes on one database whose effects live elsewhere: killed, stopped for longer and shorter than a lease, and with
-//! clocks that are ten minutes apart. What one remembers in memory the other does not have.
+//! Two processes with external effects on one database: killed, stopped for longer and shorter than a lease, and with
+//! clocks that are ten minutes apart. They share nothing in memory.
 
 use std::{path::PathBuf, time::Duration};
 

@@ -21,7 +21,7 @@ mod processes {
     mod restarts;
 }
 
-/// Longer than any test looks at it; whoever starts this one is killed.
+/// Longer than any test runs; a process that starts this one is killed.
 const ENDLESS: &str = "tok_slow_600000";
 
 /// What the contract states.
@@ -42,7 +42,7 @@ async fn pay(process: &Process, account: &str, key: &str, source: &str) -> RawRe
     connection.response().await
 }
 
-/// Pays, and again as long as it is told that the same runs still.
+/// Pays, and retries as long as the response is a 409.
 async fn retry(process: &Process, key: &str, source: &str) -> RawResponse {
     let retried = async {
         loop {
@@ -88,7 +88,7 @@ fn replayed(response: &RawResponse) -> bool {
     response.header("idempotent-replayed") == Some("true")
 }
 
-/// An answer within the bound, at least once in a few: a busy machine is slow now and then, a wait is slow always.
+/// A response within the bound, at least once in a few: a busy machine is slow sometimes, a wait is slow always.
 async fn at_once(ask: impl AsyncFn() -> RawResponse) -> RawResponse {
     let mut fastest = None::<(Duration, RawResponse)>;
     for _ in 0..5 {

@@ -12,7 +12,7 @@ use super::harness::{
     Ask, CHARGE, Decided, Network, app, app_command, kill, one_charge, quiet_app, replayed, rows, runs, through,
 };
 
-/// A declined card is an answer: stored for its request, no answer to another one, and no obstacle to a new key.
+/// A declined card is a response: stored for its request, not replayed to another request, no obstacle to a new key.
 async fn b76_declined(url: &str) {
     let network = Network::start().await;
     let app = app(url, &network.url()).await;
@@ -101,7 +101,7 @@ async fn b77_the_commit_after_the_call_is_not_acknowledged() {
     b77_after_the_call(Cut::After, "COMMIT").await;
 }
 
-/// An answer that breaks off is asked for again within the attempt: the network sees one key twice.
+/// A response that breaks off is requested again within the attempt: the network sees one key twice.
 async fn b77_broken_answers(url: &str) {
     let network = Network::start().await;
     let app = app(url, &network.url()).await;
@@ -128,7 +128,7 @@ async fn b77_broken_answers_are_one_charge_on_sqlite() {
     b77_broken_answers(&database.url()).await;
 }
 
-/// No answer at all, and so an answer that says so; recovery finds the charge while the app lives on.
+/// The network does not respond, and the client's response says so. Recovery finds the charge while the app still runs.
 async fn b77_no_answer(url: &str) {
     let network = Network::start().await;
     let app = app(url, &network.url()).await;
@@ -172,7 +172,7 @@ async fn b50_a_slow_network_holds_no_connection() {
     assert_eq!((network.ledger().await.len(), rows(&app).await.len()), (20, 20));
 }
 
-/// Freed by recovery, run again by the retry, with the key of the dead attempt: the network makes one charge of both.
+/// Recovery frees the key; the retry runs with the stalled attempt's step key. The network makes one charge of both.
 async fn b50_the_same_key_again(url: &str) {
     let network = Network::start().await;
     let dead = app(url, &network.url()).await;

@@ -5,7 +5,7 @@ use idem_tests::{
     process::{Process, charges_command},
 };
 
-/// Five numbered steps and their answers, in order.
+/// Five numbered steps and their responses, in order.
 async fn demo(url: Option<String>) {
     let mut command = charges_command("example-charges");
     command.arg("demo");

@@ -1,5 +1,5 @@
 //! A card network and apps on one database, and the questions that every test asks them.
-//! Waits are for what has happened at the other side (a hold, an answer), never for a time.
+//! Waits are for an event at the other side (a hold, a response), never for a time.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -15,10 +15,10 @@ use sqlx::ConnectOptions;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-/// Longer than any test runs: whoever is given this does not recover.
+/// Longer than any test runs: an app with this interval does not recover.
 const NEVER: &str = "3600000";
 
-/// A card network with a ledger of its own.
+/// A card network with its own ledger.
 pub struct Network {
     pub process: Process,
     _folder: TempDir,
@@ -133,7 +133,7 @@ pub async fn app(database_url: &str, network_url: &str) -> Process {
     Process::start(app_command(database_url, network_url)).await
 }
 
-/// An app that leaves dead attempts to others, so that its database hears of nothing but requests.
+/// An app that leaves stalled attempts to others, so that its database gets only the statements of requests.
 pub async fn app_without_recovery(database_url: &str, network_url: &str) -> Process {
     let mut command = app_command(database_url, network_url);
     command.env("RECOVER_EVERY", NEVER);
@@ -201,7 +201,7 @@ impl Ask<'_> {
         self.begin(app).await.response().await
     }
 
-    /// Asks again for as long as it is told that nobody knows yet.
+    /// Asks again until the record is decided.
     pub async fn decided(self, app: &Process) -> RawResponse {
         let asked = async {
             loop {
@@ -264,16 +264,16 @@ async fn one(what: &str, mut count: impl AsyncFnMut() -> i64) {
     soon(what, wait).await;
 }
 
-/// Who gave the answer after a crash.
+/// What decided the response after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decided {
-    /// The dead attempt itself, or recovery: the retry replays.
+    /// The stalled attempt itself, or recovery: the retry replays.
     Replay,
     /// Recovery found that nothing had happened: the retry runs.
     Run,
 }
 
-/// What must hold after every crash: one charge, one row, one answer, whoever asks.
+/// What must hold after every crash: one charge, one row, one response, for every client that asks.
 pub async fn one_charge(network: &Network, app: &Process, ask: Ask<'_>, decided: Decided) {
     let answer = ask.decided(app).await;
     assert_eq!(answer.status, 201, "{}", answer.text());

@@ -1,5 +1,5 @@
-//! SIGKILL at each step of an attempt, on PostgreSQL. The proxy holds a statement or its answer, the network a charge, and
-//! what the app is killed in is the very step that the test names.
+//! SIGKILL at each step of an attempt, on PostgreSQL. The proxy holds a statement or its response, the network holds a
+//! charge, so the app is killed in exactly the step that the test names.
 
 use idem_tests::{
     databases::{Postgres, postgres},
@@ -42,7 +42,7 @@ impl World {
         (self.network, self.database)
     }
 
-    /// Brings the attempt to where the network has charged and holds the answer, and arms the trap that it runs into then.
+    /// Runs the attempt until the network has charged and holds the response. Arms the trap that it meets next.
     async fn charged_and_trapped(&self, arm: impl FnOnce(&Proxy) -> Trap) -> Trap {
         self.network.next("hold-answer").await;
         let _client = CHARGE.begin(&self.app).await;
@@ -130,7 +130,7 @@ async fn called_and_unanswered() {
     recovers(&network, &database, Decided::Replay).await;
 }
 
-/// The app has the answer: it has begun to open the transaction in which it would write it down.
+/// The app has the network's response. It has begun to open the transaction that would store it.
 #[tokio::test]
 async fn answered() {
     let world = World::new().await;
@@ -159,7 +159,7 @@ async fn commit_sent() {
     recovers(&network, &database, Decided::Replay).await;
 }
 
-/// Committed, and the app does not know it: its client has no answer, the retry replays at once.
+/// Committed, but the app does not know it: its client gets no response, the retry replays at once.
 #[tokio::test]
 async fn committed() {
     let world = World::new().await;

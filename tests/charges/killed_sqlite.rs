@@ -49,7 +49,7 @@ impl World {
         self.beside.execute("BEGIN IMMEDIATE").await.expect("the write lock");
     }
 
-    /// Brings the attempt to where the network has charged and holds the answer.
+    /// Runs the attempt until the network has charged and holds the response.
     async fn charged(&self) {
         self.network.next("hold-answer").await;
         let _client = CHARGE.begin(&self.app).await;
@@ -134,7 +134,7 @@ async fn called_and_unanswered() {
     recovers(&network, &database, Decided::Replay).await;
 }
 
-/// The network has answered, and the transaction in which the answer would be written down cannot be opened.
+/// The network has responded, but the transaction that would store the response cannot be opened.
 #[tokio::test]
 async fn answered() {
     let mut world = World::new().await;

@@ -1,5 +1,5 @@
 //! The card network itself: a stand-in that charged twice, or forgot a charge, would prove nothing about its callers.
-//! What it is told to do wrong it does wrong, and only that.
+//! It makes exactly the errors that the test sets.
 
 use idem_tests::http::{self, Connection, RawResponse};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! More than one app, more than one attempt, and apps that are told to end instead of being killed.
-//! Each request still ends as one charge, one row and one answer.
+//! More than one app, more than one attempt, and apps that are asked to end instead of being killed.
+//! Each request still ends as one charge, one row and one response.
 
 use futures_util::future::join_all;
 use idem_tests::{
@@ -17,7 +17,7 @@ use super::harness::{
 /// How many attempts die with their app.
 const MANY: u64 = 12;
 
-/// Two apps look for the dead attempts of a third at the same time, as often as they can: every record is decided once.
+/// Two apps look for the stalled attempts of a third at the same time, continuously: every record is decided once.
 async fn two_recover(url: &str) {
     let network = Network::start().await;
     let dead = app_without_recovery(url, &network.url()).await;
@@ -114,7 +114,7 @@ async fn b75_derived_keys_belong_to_an_account_and_a_key() {
     }
 }
 
-/// An app that never recovers leaves the dead attempt of another as it is: retries are told so, and nothing runs.
+/// An app without recovery leaves another app's stalled attempt unchanged: retries get a 409, and nothing runs.
 #[tokio::test]
 async fn a_retry_never_runs_a_dead_attempt() {
     let (network, database) = (Network::start().await, sqlite());

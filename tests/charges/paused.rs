@@ -1,5 +1,5 @@
 //! An app that is paused in the middle of its call for longer than its lease, and comes back. Meanwhile, or soon after,
-//! another app decides what became of the attempt. There is one decision, and who comes too late is told so.
+//! another app decides the attempt's outcome. There is one decision; the client of a late attempt gets a 409 or 503.
 
 use idem_tests::{
     databases::{postgres, sqlite},
@@ -13,7 +13,7 @@ use super::harness::{
     sqlite_lease_over, through,
 };
 
-/// An app that the network keeps waiting for its answer, and that is paused there.
+/// An app that waits for the network's response, and is paused there.
 async fn paused(url: &str, network: &Network, ask: Ask<'_>) -> (Process, Connection) {
     let app = app_without_recovery(url, &network.url()).await;
     network.next("hold-answer").await;
@@ -23,7 +23,7 @@ async fn paused(url: &str, network: &Network, ask: Ask<'_>) -> (Process, Connect
     (app, client)
 }
 
-/// What a client is told whose attempt lost its lease: that it should ask again, by which it gets the decision.
+/// The response to a client whose attempt lost its lease: it should retry, and the retry gets the decision.
 fn too_late(answer: &RawResponse) {
     assert!([409, 503].contains(&answer.status), "{} {}", answer.status, answer.text());
     assert!(answer.header("retry-after").is_some());
@@ -63,7 +63,7 @@ async fn b62_back_after_the_verdict_on_sqlite() {
     b62_after_the_verdict(&database.url()).await;
 }
 
-/// Recovery is in the middle: its verdict is written and not committed when the attempt comes back with the answer.
+/// Recovery has written its verdict, but not committed it, when the attempt comes back with the response.
 #[tokio::test]
 async fn b62_back_before_the_verdict_on_postgres() {
     let (network, database) = (Network::start().await, postgres().await);

@@ -1,4 +1,4 @@
-//! A TCP proxy between the client and a real server, which cuts a connection before the request, before or within its answer.
+//! A TCP proxy between client and server, which cuts a connection before the request, before the response or within it.
 //! One cut a connection, in order; after the last it only passes on. Where it leads can be changed, as a restart does.
 
 use std::{
@@ -21,11 +21,11 @@ use crate::breaking::{read_body, read_head};
 pub(crate) enum Cut {
     /// The request never reaches the server.
     BeforeRequest,
-    /// The server has the request; nobody waits for its answer.
+    /// The server has the request; nobody waits for the response.
     AfterRequest,
     /// The server has answered, so it is done; not a byte of it reaches the client.
     BeforeAnswer,
-    /// All but the last byte of the answer reaches the client.
+    /// The client gets all but the last byte of the response.
     WithinAnswer,
 }
 

@@ -1,4 +1,4 @@
-//! Real sockets: connections that are refused, reset before and after the body, broken in the answer, or silent.
+//! Real sockets: connections that are refused, reset before and after the body, broken in the response, or silent.
 //! Whatever happens to them, the server sees the same bytes under the same key.
 
 use std::{collections::HashSet, net::TcpListener, time::Duration};

@@ -1,5 +1,5 @@
-//! The example `payments` behind a proxy that cuts connections: however often, one payment, and the client has its answer.
-//! And its database behind another one, which loses the answer to COMMIT.
+//! The example `payments` behind a proxy that cuts connections: after any number of cuts, one payment and one response.
+//! The database is behind another proxy, which loses the acknowledgement of COMMIT.
 
 use std::{collections::HashSet, time::Duration};
 

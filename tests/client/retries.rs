@@ -1,5 +1,5 @@
 //! What is retried, how long is waited, and when it ends: on a paused clock, to the millisecond.
-//! The answers come from a script, so nothing here is a race.
+//! The responses come from a script, so nothing here is a race.
 
 use std::time::Duration;
 

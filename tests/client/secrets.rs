@@ -35,7 +35,7 @@ impl io::Write for Writer {
     }
 }
 
-/// A middleware inside ours, which shows each request to whoever reads the log.
+/// A middleware inside ours, which writes each request to the log.
 struct Showing;
 
 #[async_trait::async_trait]

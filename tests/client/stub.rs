@@ -42,7 +42,7 @@ impl Seen {
     }
 }
 
-/// An answer of a script.
+/// A response of a script.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,

@@ -1,5 +1,5 @@
 //! The database refuses what the handler did: a statement failed and was ignored, a constraint fails, a record is there.
-//! What the client is told and what is stored agree, and a conflict of the handler's own is never taken for the key's.
+//! The response and the stored record agree. A conflict on the handler's own rows is never taken for one on the key.
 
 use idem_runtime::options::Isolation;
 use idem_tests::{

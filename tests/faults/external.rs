@@ -1,5 +1,5 @@
-//! Effects that live elsewhere, and the store breaks at each statement around them. The network is charged once; what became
-//! of it is known to the recovery at the latest, and a retry never runs a body again whose fate is open.
+//! External effects, and a store that breaks at each statement around them. The network charges once. Recovery knows
+//! the outcome at the latest, and a retry never runs a body again while its outcome is open.
 
 use std::{future::Future, time::Duration};
 
@@ -102,7 +102,7 @@ async fn a_claim_that_is_granted_too_late_is_given_back() {
     assert_eq!((service.runs(), rows(&database, "k").await, records(&database).await), (2, 1, 2));
 }
 
-/// What is left in progress is decided by the network, once; then every retry gets that answer.
+/// The network decides a record that is left in progress, once; then every retry gets the same response.
 async fn decided_by_recovery(database: &Postgres, service: &Service, key: &str, act: &str) {
     assert_problem(&service.charge("/charge", key, act).await, 409, "in-progress");
     assert_eq!(in_progress(database).await, 1);

@@ -1,4 +1,4 @@
-//! Effects that live elsewhere, recorded on SQLite: a busy writer, a full disk, a file that is read-only, no table.
+//! External effects, recorded on SQLite: a busy writer, a full disk, a read-only file, no table.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Connections that must not be lent again: a COMMIT that failed, a COPY that was dropped half-way.
+//! Connections that must not be used again: a COMMIT that failed, a COPY that was dropped half-way.
 //! The next request is served on a sound connection, and no statement gets another one's response.
 
 use std::sync::{

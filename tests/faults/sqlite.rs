@@ -1,4 +1,4 @@
-//! SQLite has one writer: whoever waits for it gets it or is told to come back; a full or read-only disk stores nothing.
+//! SQLite has one writer: a second one waits and succeeds, or gets a 503; a full or read-only disk stores nothing.
 //! In WAL mode and in DELETE mode, from two pools as from two processes, and in memory.
 
 use std::time::Duration;
@@ -87,7 +87,7 @@ impl Service {
     }
 }
 
-/// 200 keys at once over two pools on one file; then twins of one key over both.
+/// 200 keys at once over two pools on one file; then duplicates of one key over both.
 async fn b55_many(options: SqliteConnectOptions) {
     // Turns are not taken in order, so on a busy machine one of many can wait long.
     let options = options.busy_timeout(Duration::from_secs(30));

@@ -19,7 +19,7 @@ mod locks;
 const PATIENCE: Duration = Duration::from_millis(700);
 const UNAVAILABLE: &str = "idempotency-store-unavailable";
 
-/// Far above the patience that is set here, below the default one: whoever ignores the option is caught, noise is not.
+/// Far above the timeout that is set here, below the default one: code that ignores the option fails, noise does not.
 async fn bounded<F: Future>(answer: F) -> F::Output {
     timeout(Duration::from_secs(8), answer).await.expect("an answer in bounded time")
 }

@@ -85,7 +85,7 @@ async fn old_answer(tx: &mut Transaction<'_, Db>) -> (Option<i32>, Option<String
     select.fetch_one(&mut **tx).await.unwrap()
 }
 
-/// Release 1 works, and stores its answer.
+/// Release 1 works, and stores its response.
 async fn old_works(tx: &mut Transaction<'_, Db>) {
     sqlx::query("INSERT INTO payments (account, amount) VALUES (1, 5)").execute(&mut **tx).await.unwrap();
     let update = statement("UPDATE");

@@ -63,7 +63,7 @@ pub fn included(tokens: &[TokenTree]) -> Vec<String> {
     found
 }
 
-/// A module in a file of its own: the inline modules around it, each with its `path` attribute; its name; its own attribute.
+/// A module in a separate file: the inline modules around it, each with its `path` attribute; its name; its `path`.
 pub struct Module {
     pub around: Vec<(String, Option<String>)>,
     pub name: String,

@@ -10,7 +10,7 @@ async fn charge(service: &Service, path: &str, key: &str, act: &str) -> RawRespo
     http::post(service.address(), path, &headers, order("body-secret", act)).await
 }
 
-/// Tells, in its `Debug`, all that a reconciler is lent, and then fails.
+/// Keeps the `Debug` output of everything that a reconciler gets, and then fails.
 struct Shows(std::sync::Arc<std::sync::Mutex<String>>);
 
 impl Reconciler<Db> for Shows {

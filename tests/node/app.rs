@@ -18,7 +18,7 @@ use sqlx::{Executor, Pool};
 
 use super::Db;
 
-/// What the network has, what the handler writes, and whom the test has let through.
+/// What the network has, what the handler writes, and which attempts the test has let through.
 const TABLES: [&str; 3] = [
     "CREATE TABLE IF NOT EXISTS ledger (step VARCHAR(40) PRIMARY KEY, calls INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS effects (mark VARCHAR(40) NOT NULL)",
@@ -76,7 +76,7 @@ impl Reconciler<Db> for AskLedger {
     }
 }
 
-/// One sweep, and what came of it.
+/// One sweep, and its report.
 async fn sweep(State(app): State<App>) -> Json<Value> {
     let recovery = app.idempotency.recovery().reconciler("charge", AskLedger(app.pool.clone()));
     let swept = recovery.sweep().await.expect("a sweep");

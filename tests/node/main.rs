@@ -1,4 +1,4 @@
-//! A service whose effects live elsewhere, as a process of its own, to kill, stop and run on other clocks.
+//! A service with external effects, as a separate process, to kill, stop and run on other clocks.
 //! `DATABASE_URL`, `LISTEN` and `LEASE` (in milliseconds) say how.
 #![allow(clippy::duplicate_mod, reason = "compiled once for each database, on purpose")]
 

@@ -1,5 +1,5 @@
 //! Leases of a fraction of a second, and clocks that are ten minutes apart or stand still.
-//! PostgreSQL has one clock for all; SQLite has none but that of the process that asks.
+//! PostgreSQL has one clock for all processes; on SQLite each process uses its own.
 
 use crate::*;
 
@@ -63,8 +63,8 @@ async fn clocks_of_processes_ten_minutes_apart_count_for_nothing_on_postgres() {
     assert_eq!(store.counts().await, [4, 4, 4, 4, 0]);
 }
 
-/// SQLite has no clock but that of the process which asks. Whoever is ahead takes live attempts for dead, and loses nothing
-/// by it: the fence holds, and the step key is the same.
+/// On SQLite each process uses its own clock. A process that is ahead takes live attempts for stalled ones, and loses
+/// nothing by it: the fence holds, and the step key is the same.
 #[tokio::test]
 async fn clocks_of_processes_ten_minutes_apart_charge_nobody_twice_on_sqlite() {
     let store = Store::Sqlite(sqlite());

@@ -45,7 +45,7 @@ impl Gate {
     }
 }
 
-/// The application, and its pool for whoever wants to break it.
+/// The application, and its pool, for tests that break it.
 pub async fn app(defaults: impl FnOnce(Builder<Sqlite>) -> Builder<Sqlite>) -> (App, SqlitePool) {
     // One connection: each would be a database of its own.
     let pool = SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await.expect("a database");
@@ -54,7 +54,7 @@ pub async fn app(defaults: impl FnOnce(Builder<Sqlite>) -> Builder<Sqlite>) -> (
     (App { idempotency, gate: Gate::new() }, pool)
 }
 
-/// Whoever the header says.
+/// The account that the header names.
 pub struct Account(String);
 
 impl Scope for Account {

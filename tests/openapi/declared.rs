@@ -1,4 +1,4 @@
-//! A document as its clients read it: which operations there are, and whether an answer is one that is declared.
+//! A document as its clients read it: which operations there are, and whether a response is declared.
 //! Checked first against the OpenAPI Initiative's own schema of documents (`schema-3.1.json`, Apache-2.0, unchanged from
 //! <https://spec.openapis.org/oas/3.1/schema/2022-10-07>), its parts then against JSON Schema 2020-12.
 
@@ -69,7 +69,7 @@ impl Operation<'_> {
         codes.iter().map(|code| code.as_str().expect("a code")).collect()
     }
 
-    /// Whether this is an answer of which the document speaks: its status, its headers, its content.
+    /// Checks that the document declares this response: its status, its headers, its content.
     ///
     /// # Panics
     /// If it is not.

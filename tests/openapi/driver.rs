@@ -45,7 +45,7 @@ impl Answer {
 }
 
 impl Server {
-    /// Sends a request to an operation, and checks that its answer is declared.
+    /// Sends a request to an operation, and checks that its response is declared.
     pub async fn send(&self, operation: &Operation<'_>, key: Option<&str>, body: &Value) -> Answer {
         let answer = self.send_bytes(operation, key, body.to_string().into_bytes()).await;
         operation.assert_declares(answer.status, &answer.headers, &answer.body);

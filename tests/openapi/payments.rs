@@ -43,7 +43,7 @@ impl Example {
         body.into()
     }
 
-    /// Sends a request, and checks that its answer is declared, and is what the schema of it says.
+    /// Sends a request, and checks that its response is declared, and matches the declared schema.
     async fn send(&self, operation: &Operation<'_>, id: &str, key: Option<&str>, body: &Value) -> RawResponse {
         let (name, path) = (operation.name(), operation.path.replace("{id}", id));
         let mut headers = vec![("authorization", "Bearer ada")];

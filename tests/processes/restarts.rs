@@ -1,9 +1,9 @@
-//! Restarts between request and retry, a shared SQLite file, and processes that are told to end.
+//! Restarts between request and retry, a shared SQLite file, and processes that are asked to end.
 //! What was answered is replayed by the next process; what was begun is ended.
 
 use crate::*;
 
-/// A first answer, a restart or another process, the same answer.
+/// A first response, a restart or another process, then the same response.
 async fn b68_restart(url: &str) {
     let one = payments(url).await;
     let first = pay(&one, "ada", "k", "tok_visa").await;

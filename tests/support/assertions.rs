@@ -1,5 +1,5 @@
-//! What a test sees from outside: answers, committed rows, the server's sessions.
-//! Rows are counted over a connection of its own, which no proxy breaks.
+//! What a test sees from outside: responses, committed rows, the server's sessions.
+//! Rows are counted over a separate connection, which no proxy breaks.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! A fresh database for each test: PostgreSQL on the server of `IDEM_TEST_POSTGRES`, SQLite in a file or in memory.
-//! Dropping the value drops the database, with whoever is still connected.
+//! Dropping the value drops the database, even while connections to it are open.
 
 use std::{env, str::FromStr, thread, time::Duration};
 
@@ -56,7 +56,7 @@ impl Postgres {
         self.pool_with(size, self.options()).await
     }
 
-    /// A pool with options of one's own: through a proxy, with an application name, as another role.
+    /// A pool with custom options: through a proxy, with an application name, as another role.
     pub async fn pool_with(&self, size: u32, options: PgConnectOptions) -> PgPool {
         let pool = PgPoolOptions::new().max_connections(size).acquire_timeout(Duration::from_secs(10));
         pool.connect_with(options).await.expect("a pool on the test's database")
@@ -184,7 +184,7 @@ impl Sqlite {
         self.pool_with(size, self.options()).await
     }
 
-    /// A pool with options of one's own: another journal mode or busy timeout.
+    /// A pool with custom options: another journal mode or busy timeout.
     pub async fn pool_with(&self, size: u32, options: SqliteConnectOptions) -> SqlitePool {
         let pool = SqlitePoolOptions::new().max_connections(size).acquire_timeout(Duration::from_secs(10));
         pool.connect_with(options).await.expect("a pool on the test's file")

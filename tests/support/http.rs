@@ -59,7 +59,7 @@ impl Drop for Server {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawResponse {
     pub status: u16,
-    /// Every line in order, names as they were spelt.
+    /// Every line in order, names as they were sent.
     pub headers: Vec<(String, Vec<u8>)>,
     /// Without the chunks' framing.
     pub body: Vec<u8>,
@@ -217,7 +217,7 @@ pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: impl As
     [bytes.as_bytes(), body].concat()
 }
 
-/// One request on a connection of its own.
+/// One request on a new connection.
 pub async fn send(
     address: SocketAddr,
     method: &str,
@@ -230,12 +230,12 @@ pub async fn send(
     if method == "HEAD" { connection.response_to_head().await } else { connection.response().await }
 }
 
-/// A POST on a connection of its own.
+/// A POST on a new connection.
 pub async fn post(address: SocketAddr, path: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> RawResponse {
     send(address, "POST", path, headers, body).await
 }
 
-/// A GET on a connection of its own.
+/// A GET on a new connection.
 pub async fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> RawResponse {
     send(address, "GET", path, headers, "").await
 }

@@ -1,4 +1,4 @@
-//! Servers as processes of their own, to kill, stop and watch: the programs of the examples.
+//! Servers as separate processes, to kill, stop and watch: the programs of the examples.
 //! Signals go through the shell's `kill`, which every system has, and which needs no unsafe code.
 
 use std::{

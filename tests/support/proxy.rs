@@ -34,7 +34,7 @@ pub enum Network {
 pub enum Cut {
     /// The statement never reaches the server.
     Before,
-    /// The server has run the statement; its answer never reaches the client.
+    /// The server has run the statement; its response never reaches the client.
     After,
 }
 
@@ -77,7 +77,7 @@ struct Signals {
 pub struct Trap(Arc<Signals>);
 
 impl Trap {
-    /// Waits until it has acted: the connection is cut, or the statement or its answer is held.
+    /// Waits until it has acted: the connection is cut, or the statement or its response is held.
     #[track_caller]
     pub fn sprung(&self) -> impl Future<Output = ()> {
         soon("the statement to meet its trap", self.0.sprung.notified())
@@ -137,7 +137,7 @@ impl Proxy {
         self.arm(Action::Hold, text)
     }
 
-    /// Lets the server run the next statement with this text in its SQL, and keeps the answer until the trap is released.
+    /// Lets the server run the next statement with this text in its SQL. Keeps the response until the trap is released.
     pub fn hold_answer(&self, text: &str) -> Trap {
         self.arm(Action::HoldAnswer, text)
     }

@@ -157,8 +157,8 @@ impl<Db: Backend> Recovery<Db> {
         self
     }
 
-    /// Asks the reconciler once for every stalled record, and reports the outcomes. Costs one statement if there are
-    /// none. If dropped, reconcilers already running finish and no new ones start.
+    /// Asks the reconciler once for every stalled record, and reports the outcomes. Costs one statement if there is no
+    /// such record. If dropped, reconcilers already running finish and no new ones start.
     ///
     /// # Errors
     /// [`Error::Database`] if the database fails; the records decided before stay decided.

@@ -1,4 +1,4 @@
-//! PostgreSQL alone: twins in other processes, strict isolation levels, transactions that lose against others.
+//! PostgreSQL alone: duplicates in other processes, strict isolation levels, transactions that lose against others.
 //! The failures are the database's own, made to happen by gates.
 
 use axum::{

@@ -1,5 +1,5 @@
 //! SQLite alone: one writer at a time, in WAL mode and without, from two pools; and a trigger that ends the transaction.
-//! Whoever comes second waits for its turn and succeeds, or replays; nobody is told that the database is locked.
+//! A second writer waits for its turn and succeeds, or replays; no client gets an error about a locked database.
 
 use axum::{
     Router,

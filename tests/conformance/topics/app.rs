@@ -1,5 +1,5 @@
 //! The application under test: an account by `Authorization`, a table of payments, a few annotated handlers.
-//! `Service` serves a router on a database of its own; its `counts` are what every test looks at in the end.
+//! `Service` serves a router on its own database; every test checks its `counts` at the end.
 
 use std::{net::SocketAddr, sync::Arc, task::Poll};
 
@@ -131,7 +131,7 @@ impl Service {
         Self::of(router, 5, defaults, || StatusCode::OK.into_response()).await
     }
 
-    /// Serves `say` with an answer.
+    /// Serves `say` with a response.
     pub async fn saying<R: IntoResponse>(answer: impl Fn() -> R + Send + Sync + 'static) -> Self {
         let answer = move || answer().into_response();
         Self::of(Router::new().route("/", post(say)), 5, plain, answer).await
@@ -170,7 +170,7 @@ impl Service {
         Self { app, pool, server, database: Arc::new(database) }
     }
 
-    /// The same application once more, as another process would be: a pool of its own, nothing in memory shared.
+    /// The same application again, as in another process: it has its own pool and shares nothing in memory.
     pub async fn beside(&self, router: Router<App>) -> Self {
         let pool = self.database.pool(5).await;
         let app = App { idempotency: Idempotency::builder(pool.clone()).build(), ..self.app.clone() };
@@ -257,7 +257,7 @@ pub fn assert_problem(response: &RawResponse, status: u16, code: &str) {
     assert!(response.all("idempotent-replayed").is_empty());
 }
 
-/// The first answer once more, byte for byte, and marked.
+/// The first response again, byte for byte, and marked as a replay.
 #[track_caller]
 pub fn assert_replay(first: &RawResponse, again: &RawResponse) {
     assert!(first.all("idempotent-replayed").is_empty(), "the first answer is no replay: {first:?}");
@@ -273,7 +273,7 @@ fn lines(response: &RawResponse) -> Vec<(&str, String)> {
     lines.map(|(name, value)| (name.as_str(), value.escape_ascii().to_string())).collect()
 }
 
-/// Polls a future so many times, then drops it: whoever waits for it gives up just there.
+/// Polls a future this many times, then drops it, as a client that gives up at this point.
 pub async fn cut<F: Future>(polls: usize, future: F) {
     let (mut future, mut left) = (Box::pin(future), polls);
     std::future::poll_fn(move |context| {

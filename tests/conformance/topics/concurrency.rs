@@ -1,4 +1,4 @@
-//! Twins, clients that leave, transactions that end otherwise than asked, pools of one.
+//! Duplicates, clients that leave, transactions that do not end as requested, pools of one connection.
 //! Order comes from gates and barriers; PostgreSQL's isolation levels are in `contention`.
 
 use std::time::Duration;

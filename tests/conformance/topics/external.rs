@@ -1,4 +1,4 @@
-//! External effects: what is committed before the body, what a twin meets meanwhile, and how an attempt ends.
+//! External effects: what is committed before the body, what an in-flight duplicate gets, and how an attempt ends.
 //! Leases are ended by the test, in the database: nothing here waits for a clock.
 
 use axum::{
@@ -79,7 +79,7 @@ async fn patient(attempt: &mut Attempt<Db>, State(app): State<App>, account: Acc
     format!("run {}", app.runs.count())
 }
 
-/// Runs SQL of its own in the completing transaction, and ignores how that ends.
+/// Runs its own SQL in the completing transaction, and ignores how that ends.
 #[idempotent(scope = account, effects = external)]
 async fn meddle(attempt: &mut Attempt<Db>, State(app): State<App>, account: Account, sql: String) -> StatusCode {
     app.runs.begin();

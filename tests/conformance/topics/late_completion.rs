@@ -1,4 +1,4 @@
-//! Attempts that come back after their lease has run out: whoever is too late changes nothing (b62).
+//! Attempts that come back after their lease has expired: an attempt that is too late changes nothing (b62).
 //! Before anybody asked, while a reconciler is asked, and after each kind of verdict.
 
 use futures_util::future::join_all;

@@ -1,4 +1,4 @@
-//! What a person does about dead attempts: lists them, and decides one by hand.
+//! What a person does about stalled attempts: lists them, and decides one manually.
 //! Against live attempts, beside a reconciler that is being asked, and with a client that gives up.
 
 use axum::{http::StatusCode, response::IntoResponse};
@@ -82,7 +82,7 @@ async fn a_verdict_that_cannot_be_stored_changes_nothing() {
     service.app.idempotency.resolve(id, "ada", Verdict::completed("short")).await.unwrap();
 }
 
-/// Makes a record one that a dead attempt left, of the handler `charge`.
+/// Makes a record one that a stalled attempt left, of the handler `charge`.
 const UNDECIDED: &str = "UPDATE idem_records SET attempt = substr(id, 1, 16), lease_until = created_at";
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! What becomes of the handler's writes and of the key, for each way in which a body can end.
-//! Writes commit with 2xx and 3xx; the answer is stored whatever it is; `Settle` and `on_server_error` choose otherwise.
+//! The outcome of the handler's writes and of the key, for each way in which a body can end.
+//! Writes commit with 2xx and 3xx; every response is stored; `Settle` and `on_server_error` choose otherwise.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! Recovery: each dead attempt is decided once, whatever reconcilers and nodes do.
+//! Recovery: each stalled attempt is decided once, whatever reconcilers and nodes do.
 //! Reconcilers stop at gates where two are to meet.
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The stored answer is the first one: status, every end-to-end header in order with repeats, the exact body.
-//! And the answers that cannot be stored: too large, endless, failing midway.
+//! The replay is the first response: status, every end-to-end header in order with repeats, the exact body.
+//! Also the responses that cannot be stored: too large, endless, failing midway.
 
 use std::{
     convert::Infallible,
@@ -51,7 +51,7 @@ async fn b23_every_header_line_returns_in_order() {
     assert_eq!(service.counts().await, (1, 1, 1));
 }
 
-/// A layer outside: it numbers every answer.
+/// A layer outside the handler: it numbers every response.
 async fn number(request: Request, next: Next) -> Response {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let mut response = next.run(request).await;

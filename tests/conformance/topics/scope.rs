@@ -1,5 +1,5 @@
 //! Whose keys these are: accounts, realms and endpoints that share nothing, callers who are nobody.
-//! Nobody learns from an answer that another has used a key, and who is not let in leaves no record.
+//! No response reveals that another caller has used a key, and a rejected caller leaves no record.
 
 use axum::{Router, body::Bytes, extract::State, http::StatusCode, routing::post};
 use idem_runtime::idempotent;

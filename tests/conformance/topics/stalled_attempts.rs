@@ -1,5 +1,5 @@
-//! Dead attempts and those who decide them: handlers that stay at a gate with a lease that the test ends in the database,
-//! and reconcilers whose verdict the test chooses.
+//! Stalled attempts, and what decides them: handlers that stay at a gate, with a lease that the test ends in the
+//! database, and reconcilers whose verdict the test chooses.
 
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ impl Service {
         self.app.idempotency.recovery().reconciler("create_charge", ask)
     }
 
-    /// Dead attempts: they called the network, and stay at the gate with a lease that has run out.
+    /// Stalled attempts: they called the network, and stay at the gate with an expired lease.
     pub async fn dead(&self, path: &'static str, keys: &[&'static str]) -> Vec<tokio::task::JoinHandle<RawResponse>> {
         let mut attempts = Vec::new();
         for key in keys {

@@ -13,7 +13,7 @@ use sqlx::{Acquire, Executor, Transaction};
 
 use super::{ABORTS, Connection, Db, app::*};
 
-/// Runs any statement of the path, ignores what comes of it, and claims success.
+/// Runs any statement of the path, ignores its result, and reports success.
 #[idempotent(scope = account)]
 async fn swallow(
     tx: &mut Connection,
@@ -262,7 +262,7 @@ async fn b100_a_nested_transaction_that_is_dropped_is_undone_alone() {
     assert_eq!(service.counts().await, (50, 50, 50));
 }
 
-/// Panics in a task of its own, which is that task's affair.
+/// Panics in a separate task, which does not affect the request.
 #[idempotent(scope = account)]
 async fn spawns(tx: &mut Connection, State(app): State<App>, account: Account) -> (StatusCode, &'static str) {
     app.runs.begin();

@@ -1,5 +1,5 @@
 //! A database that is down, frozen, read-only or locked claims nothing for an attempt with external effects.
-//! Whatever it is, the answer comes in bounded time and nothing has been called.
+//! In every case the response comes in bounded time and nothing has been called.
 
 use super::*;
 

@@ -28,7 +28,7 @@ async fn a_5xx_of_an_aborted_transaction_is_sent_and_not_stored_whatever_hides_i
     }
 }
 
-/// A 5xx of a sound transaction is a result, and so is one whose handler rolled back to a savepoint of its own.
+/// A 5xx of a sound transaction is a result, also if the handler rolled back to its own savepoint.
 #[tokio::test]
 async fn a_5xx_of_a_sound_transaction_is_stored() {
     let database = postgres().await;

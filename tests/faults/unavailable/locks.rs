@@ -1,5 +1,5 @@
 //! Tables and locks that the service may not have, and locks that it waits for.
-//! The answer comes in bounded time, and the connection is left in no transaction.
+//! The response comes in bounded time, and the connection is left in no transaction.
 
 use super::*;
 

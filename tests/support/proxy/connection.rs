@@ -14,7 +14,7 @@ use tokio::{
 
 use super::{Action, Armed, Cut, Network, Shared, Signals, lock};
 
-/// One connection to its end. Whoever cut it is returned, to be told after the sockets are closed.
+/// Serves one connection to its end. Returns the signals of the trap that cut it, to send after the sockets are closed.
 pub(super) async fn serve(client: TcpStream, shared: Arc<Shared>) -> io::Result<Option<Arc<Signals>>> {
     let mut network = shared.network.subscribe();
     if *network.wait_for(|now| *now != Network::Frozen).await.map_err(io::Error::other)? == Network::Down {
@@ -45,7 +45,7 @@ pub(super) async fn serve(client: TcpStream, shared: Arc<Shared>) -> io::Result<
 struct Flow {
     /// How often the server has said "ready for query".
     answered: watch::Sender<usize>,
-    /// Whether the server's answers are kept from the client for good.
+    /// Whether the server's responses are kept from the client for good.
     swallow: watch::Sender<bool>,
     /// Whether they are kept from it for now.
     dam: watch::Sender<bool>,

@@ -40,17 +40,17 @@ pub struct Service {
     pub pool: PgPool,
     pub idempotency: Idempotency<Db>,
     server: Server,
-    /// One permit for each request that was dropped before it had its answer.
+    /// One permit for each request that was dropped before it had its response.
     abandoned: Arc<Semaphore>,
 }
 
 impl Service {
-    /// On a new database, with the defaults and a pool of its own.
+    /// On a new database, with the defaults and a new pool.
     pub async fn start(database: &Postgres) -> Self {
         Self::start_with(database, database.pool(4).await, |builder| builder).await
     }
 
-    /// Through a pool of one's own (of a proxy, of another role, of another size), with options.
+    /// Through a given pool (of a proxy, of another role, of another size), with options.
     pub async fn start_with(
         database: &Postgres,
         pool: PgPool,
@@ -91,12 +91,12 @@ impl Service {
         http::post(self.address(), "/act", &[("x-account", account), ("idempotency-key", key)], order(key, act)).await
     }
 
-    /// Sends an order to a handler with effects elsewhere: `/charge`, `/brief`, `/doubt`.
+    /// Sends an order to a handler with external effects: `/charge`, `/brief`, `/doubt`.
     pub async fn charge(&self, path: &str, key: &str, act: &str) -> RawResponse {
         http::post(self.address(), path, &[("x-account", "ada"), ("idempotency-key", key)], order(key, act)).await
     }
 
-    /// The same, and leaves the answer to come.
+    /// The same, without waiting for the response.
     pub fn begin_charge(&self, path: &'static str, key: &str, act: &str) -> tokio::task::JoinHandle<RawResponse> {
         let (address, key, order) = (self.address(), key.to_owned(), order(key, act));
         tokio::spawn(async move {
@@ -124,7 +124,7 @@ impl Service {
         soon("a key to be free", retried).await
     }
 
-    /// Sends an order and leaves the answer to come.
+    /// Sends an order, without waiting for the response.
     pub fn begin(&self, key: &str, act: &str) -> tokio::task::JoinHandle<RawResponse> {
         let (address, key, order) = (self.address(), key.to_owned(), order(key, act));
         tokio::spawn(async move {

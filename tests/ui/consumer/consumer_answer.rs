@@ -1,4 +1,4 @@
-//! An answer is returned: `webhook` was forgotten.
+//! A response is returned: `webhook` was forgotten.
 
 #[path = "../common.rs"] mod common;
 use common::*;

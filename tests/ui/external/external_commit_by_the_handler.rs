@@ -1,4 +1,4 @@
-//! The completing transaction is lent, so it cannot be committed by the handler.
+//! The completing transaction is borrowed, so the handler cannot commit it.
 
 #[path = "../common.rs"] mod common;
 use common::*;

@@ -1,4 +1,4 @@
-//! `effects` misspelt: what belongs to it is no second mistake.
+//! `effects` misspelled: an option that belongs to it is no second mistake.
 
 #[path = "../common.rs"] mod common;
 use common::*;

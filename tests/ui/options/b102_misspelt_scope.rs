@@ -1,4 +1,4 @@
-//! `scope` itself misspelt.
+//! `scope` itself misspelled.
 
 #[path = "../common.rs"] mod common;
 use common::*;

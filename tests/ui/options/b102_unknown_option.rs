@@ -1,4 +1,4 @@
-//! A misspelt option.
+//! A misspelled option.
 
 #[path = "../common.rs"] mod common;
 use common::*;

@@ -1,4 +1,4 @@
-//! A misspelt parameter.
+//! A misspelled parameter.
 
 #[path = "../common.rs"] mod common;
 use common::*;

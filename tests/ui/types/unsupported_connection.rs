@@ -1,4 +1,4 @@
-//! A connection that is none of ours.
+//! A connection type that idem does not support.
 
 #[path = "../common.rs"] mod common;
 use common::*;

@@ -1,4 +1,4 @@
-//! A retry of a request gets the whole answer.
+//! A retry of a request gets the full response.
 
 #[path = "../common.rs"] mod common;
 use common::*;

@@ -1,4 +1,4 @@
-//! `webhook` misspelt: no second error that takes it for a consumer.
+//! `webhook` misspelled: no second error that takes it for a consumer.
 
 #[path = "../common.rs"] mod common;
 use common::*;

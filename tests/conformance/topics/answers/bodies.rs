@@ -1,9 +1,9 @@
-//! Request bodies that are read elsewhere meanwhile, or break off.
+//! Request bodies that another task reads meanwhile, or that break off.
 //! Each is sent piece by piece, over a raw connection.
 
 use super::*;
 
-/// A body that a task of its own reads while the request goes on.
+/// A body that a separate task reads while the request goes on.
 struct Spooled(JoinHandle<Bytes>);
 
 impl<S: Sync> FromRequest<S> for Spooled {

@@ -1,4 +1,4 @@
-//! What is stored of an attempt with external effects: every answer, but those that free the key or leave it to the recovery.
+//! What is stored of an attempt with external effects: each response, unless it frees the key or leaves it to recovery.
 //! Rows of the completing transaction stay with 2xx and 3xx.
 
 use super::*;
