@@ -70,7 +70,7 @@ impl ErrorResponse {
     /// - a 429 with a valid `Retry-After`. A rate limit refuses a request before it takes effect.
     #[must_use]
     pub fn is_retried_by_default(&self) -> bool {
-        // A server that renders the document in a format of its own still sends `Retry-After`.
+        // A server that renders the document in its own format still sends `Retry-After`.
         let asks = || retry_after(&self.headers, SystemTime::now()).is_some();
         match self.status {
             StatusCode::CONFLICT => asks() || self.code().is_some_and(|code| code == IN_PROGRESS),

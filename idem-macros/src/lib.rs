@@ -80,8 +80,8 @@ use crate::{
 /// | `crate` | the path of `idem_runtime` from the root: `::company_idem`, `crate::prelude::idem` | `::idem_runtime` |
 ///
 /// - **`scope`** names the owner of the keys: a caller can neither collide with nor probe the keys of another. With
-///   `(account, endpoint)` the same key at another endpoint (method and route) is another key; without, it is a
-///   mismatch.
+///   `(account, endpoint)` the same key at another endpoint (method and route) is another key; with
+///   `account` alone, it is a mismatch.
 /// - **`key`**: a request without a key gets a 400, or with `optional` runs in a transaction, unprotected. With
 ///   external effects, unprotected means: no record, no lease and no recovery, step keys that no retry shares, and a
 ///   transaction only if the body opens it. A malformed key is a 400 in both cases.
@@ -91,8 +91,9 @@ use crate::{
 ///   `allow(short_retention)`.
 /// - **`fingerprint`**: what makes two requests the same. `json` ignores white space and member order. A function
 ///   returns the bytes to compare besides method and path.
-/// - **`operation`**: the stored name of the effect, shown in events and metrics. Write it before you rename a handler.
-///   With external effects, step keys are derived from it, and reconcilers are found by it.
+/// - **`operation`**: the stored name of the effect, shown in events and metrics. Set it before you rename a handler,
+///   so that the stored name stays. With external effects, step keys are derived from it, and reconcilers are found by
+///   it.
 /// - **`in_progress`**: the response to an in-flight duplicate. `reject` responds with 409 at once; `wait` waits for
 ///   the record, without a connection, and replays it.
 /// - **`on_server_error`**: `store` replays a 5xx unchanged; `release` frees the key, so that a retry runs. With
@@ -100,8 +101,8 @@ use crate::{
 ///   what happened when it returns a 5xx, `reconcile` if it does not. With `reconcile` the 5xx is sent but not stored,
 ///   and recovery asks the other system. If the application's default is `release`, these handlers use `store`.
 /// - **`isolation`**: the transaction's isolation level. After a serialization failure the whole transaction runs
-///   again, at most four times. With external effects it is the level of the completing transaction; if that fails it
-///   does not run again, and recovery decides.
+///   again, at most four times. With external effects it is the level of the completing transaction; if it fails,
+///   nothing runs again, and recovery decides.
 /// - **`max_response`**: a larger response is not stored; everything is rolled back and the response is a 500. With
 ///   external effects that 500 is stored, or with `reconcile` recovery decides.
 /// - **`methods`**: the methods whose keys count. The others are idempotent by definition (RFC 9110).
@@ -182,7 +183,7 @@ use crate::{
 /// - The options `operation`, `retention`, `isolation`, `allow` and `crate` apply. Choose a `retention` longer than the
 ///   queue may redeliver a message.
 ///
-/// `Idempotency::once` does the same as a call.
+/// `Idempotency::once` does the same for a closure, without the attribute.
 ///
 /// **A webhook handler** is an axum handler as above, marked `webhook`. Without that word the function is a consumer,
 /// and no route accepts it.

@@ -46,12 +46,12 @@
 //!
 //! # How a request runs
 //!
-//! 1. The handler's extractors run in axum's order, over a body that buffers what they read. A rejection is the
-//!    response.
+//! 1. The handler's extractors run in axum's order, over a body that buffers what they read. If one rejects the
+//!    request, its rejection is the response.
 //! 2. In a task, which a disconnect does not stop, idem checks the key and computes the record's identifier and the
 //!    request's fingerprint.
-//! 3. A transaction opens and claims the key. If there is a record, it is replayed (or is a mismatch). If the same
-//!    request is in flight, the response is 409.
+//! 3. A transaction opens and claims the key. A record of the same request is replayed; a record of another
+//!    request is a mismatch. If the same request is in flight, the response is 409.
 //! 4. The handler's body runs with the transaction. Its response is read to the end. A response without `Cache-Control`
 //!    gets `no-store`, so that it equals its replays.
 //! 5. The record is written in the same transaction, which proves that the handler has not ended it. Then COMMIT.
@@ -73,13 +73,14 @@
 //! 4. The response is read to the end. If the attempt still holds the lease, the record is completed, in that
 //!    transaction or in a separate statement. The response is sent after that is acknowledged.
 //!
-//! A failure between 1 and 4 leaves the record in progress. No retry runs it again: a [`Recovery`](recovery::Recovery)
-//! lets a [`Reconciler`](recovery::Reconciler) decide it, which asks the other system.
+//! A failure between 1 and 4 leaves the record in progress. No retry runs the body again. A
+//! [`Recovery`](recovery::Recovery) decides the record: its [`Reconciler`](recovery::Reconciler) asks the other system.
 //!
 //! A new key costs one statement for the claim. The completion costs BEGIN, the handler's own statements, one UPDATE
 //! and COMMIT, or only the UPDATE; rolling rows back costs ROLLBACK TO and ROLLBACK, releasing the key a DELETE. A
 //! renewal is one statement, after each third of the lease. A replay is one statement, on SQLite two. A sweep that
-//! finds nothing is one statement; on PostgreSQL it is three for each record that it takes, plus those of the verdict.
+//! finds nothing is one statement. On PostgreSQL, a sweep runs three statements for each record that it takes, plus
+//! those of the verdict.
 //!
 //! # Observability
 //!
@@ -124,11 +125,12 @@
 //!
 //! # Limits
 //!
-//! - A key has 1 to 255 visible ASCII characters. An operation's name has 1 to 128.
+//! - A key has 1 to 255 printable ASCII characters; with a space, comma, semicolon or quote it must be quoted. An
+//!   operation's name has 1 to 128 visible ASCII characters.
 //! - A handler takes at most 16 extractors besides its `&mut` parameter.
 //! - Request bodies are buffered completely, up to the route's own limit.
 //! - Response bodies are stored up to `max_response` (default 1 MiB), and must end within 10 seconds. An event stream
-//!   is a 500.
+//!   becomes a 500.
 //! - A database step takes at most [`Builder::database_timeout`] (default 10 seconds); then the response is a 503.
 //! - A transaction that conflicts with others runs at most four times; then the response is a 503.
 //! - A retention is 24 hours to 36,500 days (default 24 hours), shorter only if you allow it. A lease is 1 millisecond

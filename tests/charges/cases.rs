@@ -65,7 +65,7 @@ async fn b76_a_decline_that_was_not_recorded_stays_a_decline() {
 async fn b77_after_the_call(cut: Cut, text: &str) {
     let (network, database) = (Network::start().await, postgres().await);
     let proxy = Proxy::start(&database).await;
-    // A lost COMMIT is no dead attempt, and recovery's own COMMIT is not to meet the trap.
+    // A lost COMMIT leaves no stalled attempt, and recovery's own COMMIT must not meet the trap.
     let app = match text {
         "COMMIT" => quiet_app(&proxy, &database, &network.url()).await,
         _ => app(&through(&proxy, &database), &network.url()).await,

@@ -153,7 +153,7 @@ async fn a_held_request_charges_when_released_even_without_its_client() {
     network.holding(1).await;
     assert_eq!(network.ledger().await.len(), 0);
     drop(client);
-    // The twin is not behind the first.
+    // The duplicate does not wait for the first.
     assert_eq!(charge(&network, Some("k"), body(5, "tok_visa")).await.status, 201);
     network.holding(1).await;
     network.release().await;

@@ -158,7 +158,7 @@ async fn a_sweep_costs_one_statement_and_what_the_dead_cost() {
     let one = [&[SURVEY][..], &take.repeat(3), &complete, &take].concat();
     assert_statements(&log.statements_of("sweeper").await, &one);
 
-    // A record nobody can decide here costs nothing; one that was never executed, or cannot be told, one statement.
+    // A record without a reconciler here costs nothing; the verdicts `NeverExecuted` and `Unknown` cost one statement.
     let nobody = sweeper.idempotency.recovery();
     for dead in [3, 12] {
         for number in 0..dead {
@@ -172,7 +172,7 @@ async fn a_sweep_costs_one_statement_and_what_the_dead_cost() {
         assert_eq!(recovery.sweep().await.unwrap().completed, dead);
         let all = log.statements_of("sweeper").await;
         let counted = |start: &str| all.iter().filter(|statement| statement.starts_with(start)).count() as u64;
-        // Each worker, and there are no more than dead attempts, also finds for each operation that none is left.
+        // Each worker also finds for each operation that none is left. Stalled attempts limit the number of workers.
         let workers = dead.min(8);
         assert_eq!((counted(SURVEY), counted(COMPLETE)), (1, dead));
         assert_eq!((counted(BEGIN_TO_TAKE), counted(TAKE)), (dead + 3 * workers, dead + 3 * workers));

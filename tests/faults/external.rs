@@ -211,7 +211,7 @@ async fn a_verdict_whose_connection_breaks_is_asked_for_again_or_stands() {
         assert_eq!(service.charge("/doubt", "k", "fail").await.status, 502);
         let recovery = idem_tests::service::charge::recovery(&service.idempotency, &service.probe.network)
             .backoff(Duration::from_secs(60), Duration::from_secs(60));
-        // The take has a COMMIT of its own: the trap for the verdict's is armed once it is through.
+        // The take has its own COMMIT: the trap for the verdict's COMMIT is armed after it.
         let held = proxy.hold("SET LOCAL idem.attempt");
         let sweeping = tokio::spawn(async move { recovery.sweep().await });
         held.sprung().await;

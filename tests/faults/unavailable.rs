@@ -166,7 +166,7 @@ async fn b49_an_exhausted_pool_answers_within_its_timeout() {
     for _ in 0..3 {
         assert_problem(&bounded(service.send("k", "write")).await, 503, UNAVAILABLE);
     }
-    // A twin needs no connection.
+    // A duplicate needs no connection.
     assert_problem(&bounded(service.send("first", "wait")).await, 409, "in-progress");
     assert_eq!(service.runs(), 1);
     service.probe.gate.open();

@@ -45,7 +45,7 @@ async fn clocks_of_processes_ten_minutes_apart_count_for_nothing_on_postgres() {
         assert_eq!(soon("the answer", first).await.unwrap().text(), "by the attempt");
         assert_replay_of(&charge(other, key).await, "by the attempt");
     }
-    // Dead by the database's clock, whoever looks.
+    // Stalled by the database's clock, for every process.
     for (key, dead, alive, calls) in [("c", ahead, "-10m", 3), ("d", behind, "+10m", 4)] {
         let mut dead = dead;
         let sweeper = node_at(&store, MINUTE, alive).await;
@@ -69,7 +69,7 @@ async fn clocks_of_processes_ten_minutes_apart_count_for_nothing_on_postgres() {
 async fn clocks_of_processes_ten_minutes_apart_charge_nobody_twice_on_sqlite() {
     let store = Store::Sqlite(sqlite());
     let (ahead, behind) = (node_at(&store, MINUTE, "+10m").await, node(&store, MINUTE).await);
-    // The one ahead decides an attempt that still runs: its client is told so, and the verdict stands.
+    // The one ahead decides an attempt that still runs: its client gets a 503, and the verdict stands.
     let first = begin(&behind, "a");
     store.called(1).await;
     assert_eq!(sweep(&ahead).await, [1, 0, 0]);

@@ -47,7 +47,7 @@ impl Gate {
 
 /// The application, and its pool, for tests that break it.
 pub async fn app(defaults: impl FnOnce(Builder<Sqlite>) -> Builder<Sqlite>) -> (App, SqlitePool) {
-    // One connection: each would be a database of its own.
+    // One connection: each would be a separate database.
     let pool = SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await.expect("a database");
     let idempotency = defaults(Idempotency::builder(pool.clone())).build();
     idempotency.migrate().await.expect("tables");

@@ -78,7 +78,7 @@ async fn preflight_does_not_touch_the_store() {
     let traced = Traced::default();
     let router = layered(app, &traced);
 
-    // The store cannot be touched: whoever tries is answered 503.
+    // The store cannot be reached: a request that uses it gets a 503.
     pool.close().await;
     let answer = router.clone().oneshot(preflight()).await.expect("an answer");
     assert_eq!(answer.status(), StatusCode::OK);

@@ -135,7 +135,7 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         let sql = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
         let server = self.server.clone();
-        // Drop cannot await, and the test's runtime may be single-threaded: a thread and a runtime of its own.
+        // Drop cannot await, and the test's runtime may be single-threaded: a separate thread and runtime.
         // Best effort: a test that failed must show its own panic.
         let dropping = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;

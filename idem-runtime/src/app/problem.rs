@@ -26,12 +26,13 @@ pub enum Code {
     /// `idempotency-store-unavailable`, 503: the database cannot be reached or written; nothing ran, or nothing was
     /// saved.
     StoreUnavailable,
-    /// `idempotency-outcome-unknown`, 503: COMMIT was sent but not acknowledged, or external effects could not be
-    /// recorded; a retry replays, or runs if nothing happened.
+    /// `idempotency-outcome-unknown`, 503: COMMIT was sent but not acknowledged. A retry replays, or runs if nothing
+    /// was saved. With external effects also: the database had a passing fault, or the attempt lost its lease. A retry
+    /// replays, or gets `in-progress` until the recovery has decided.
     OutcomeUnknown,
     /// `idempotency-contention`, 503: the transaction kept conflicting with others; nothing was saved.
     Contention,
-    /// `idempotency-transaction-aborted`, 500: the database refused the transaction; nothing was saved there. With
+    /// `idempotency-transaction-aborted`, 500: the database refused the transaction; nothing was saved in it. With
     /// external effects the recovery decides the record.
     TransactionAborted,
     /// `idempotency-transaction-ended`, 500: the handler ended the transaction with its own SQL. With external effects
@@ -42,8 +43,8 @@ pub enum Code {
     /// `idempotency-response-too-large`, 500: the response exceeds the limit; nothing was saved in the database. With
     /// external effects this problem is stored, or the recovery decides the record.
     ResponseTooLarge,
-    /// `idempotency-response-unfinished`, 500: the response's body failed, or did not end within 10 seconds; otherwise
-    /// as [`ResponseTooLarge`](Self::ResponseTooLarge).
+    /// `idempotency-response-unfinished`, 500: the response's body failed, or did not end within 10 seconds. What
+    /// is saved is as for [`ResponseTooLarge`](Self::ResponseTooLarge).
     ResponseUnfinished,
     /// `idempotency-record-unreadable`, 500: this version cannot read the record.
     RecordUnreadable,
@@ -77,12 +78,12 @@ impl Code {
             Self::KeyMalformed => (
                 "idempotency-key-malformed",
                 "Idempotency-Key is malformed",
-                "Send exactly one Idempotency-Key of 1 to 255 visible ASCII characters, bare or in double quotes, in the form this operation documents.",
+                "Send exactly one Idempotency-Key header, in the form that this operation documents. A key has 1 to 255 printable ASCII characters. Put it in double quotes if it contains a space, a comma, a semicolon or a double quote.",
             ),
             Self::EventIdMissing => (
                 "event-id-missing",
                 "The event has no id",
-                "Without an id, its deliveries cannot be distinguished from other events. The event was not handled.",
+                "Without an id, the deliveries of one event cannot be distinguished from other events. The event was not handled.",
             ),
             Self::InProgress => (
                 "in-progress",

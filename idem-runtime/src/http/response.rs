@@ -52,10 +52,15 @@ pub enum Settle {
     DropWrites,
     /// Nothing was executed (a validation inside the body): everything is rolled back and the key is released.
     NothingExecuted,
-    /// The transaction conflicted with another one (serialization failure, deadlock): roll back and run the handler
-    /// again, at most four times in all, then `503`. For handlers whose error type does not reach the `sqlx::Error`
-    /// through [`source`](std::error::Error::source); if it does, idem detects the conflict itself. A handler with
-    /// external effects never runs again: for it this is a failure, which settles as a 5xx does.
+    /// The transaction conflicted with another one (serialization failure, deadlock). Everything is rolled back and the
+    /// handler runs again, at most four times in all; then the client gets a `503`. Use this if your error type does
+    /// not reach the `sqlx::Error` through [`source`](std::error::Error::source). If it does, idem detects the conflict
+    /// itself.
+    ///
+    /// A handler with external effects never runs again. There a response with this value is a failure, whatever its
+    /// status, and `on_server_error` decides: `store` stores the response, unless the database has aborted the
+    /// transaction; `reconcile` leaves the record in progress. After a passing fault of the database that idem detects
+    /// itself, the record stays in progress and the client gets a `503`, `idempotency-outcome-unknown`.
     RunAgain,
 }
 

@@ -63,7 +63,7 @@ pub enum KeyPresence {
 
 /// The form that a key must have. `key_format = any | quoted | uuid | ulid`.
 ///
-/// Every key has 1 to 255 characters of visible ASCII.
+/// Every key has 1 to 255 printable ASCII characters. Only a quoted key contains spaces, commas, semicolons or quotes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyFormat {

@@ -92,7 +92,7 @@ async fn b38_thirty_twins_hold_no_connection() {
     let service = Service::start(routes()).await;
     let first = service.posting("/hold", "k", "1");
     service.app.gate.entered().await;
-    // All but one of the five connections are in use elsewhere; the last is the first attempt's.
+    // All but one of the five connections are in use outside the service; the first attempt has the last.
     let taken = join_all((0..4).map(|_| service.pool.acquire())).await;
     for twin in at_once(&[&service], "/hold", &vec!["k".to_owned(); 30]).await {
         assert_problem(&twin, 409, "in-progress");

@@ -169,7 +169,7 @@ async fn b18_a_running_handler_with_database_effects_keeps_its_key_from_one_with
     let first = service.posting("/hold", "k", "1");
     service.app.gate.entered().await;
     assert_problem(&service.post("/charge", "k", "1").await, 422, "idempotency-key-reuse");
-    // SQLite's one writer is busy: another process cannot be told whose key it is.
+    // SQLite's one writer is busy: another process cannot learn whose key it is.
     if super::ABORTS {
         assert_problem(&other.post("/charge", "k", "1").await, 422, "idempotency-key-reuse");
     }
@@ -258,7 +258,7 @@ async fn once_a_lease_has_run_out_the_database_answers_also_where_the_body_still
     let other = service.beside(routes()).await;
     let hangs = service.posting("/hang", "k", "1");
     service.app.gate.entered().await;
-    // It is taken from the body that hangs, and the key is freed and used for another request elsewhere.
+    // It is taken from the body that hangs, and the key is freed and used for another request in another process.
     service.execute("DELETE FROM idem_records").await;
     let second = other.post("/hang", "k", "2").await;
     assert_eq!(second.status, 201);

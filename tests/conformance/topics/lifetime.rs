@@ -114,7 +114,7 @@ async fn b65_three_pruners_at_once_delete_each_expired_record_once_and_no_other(
     let pruners = [&service, &service.beside(routes()).await, &service.beside(routes()).await];
     let pruned = join_all(pruners.map(|service| service.app.idempotency.prune())).await;
     assert_eq!(pruned.into_iter().map(Result::unwrap).sum::<u64>(), 2500);
-    // A pruner leaves alone what another has in hand, so a last one finds nothing only after all are done.
+    // A pruner skips what another is pruning, so a last one finds nothing only after all are done.
     assert_eq!(service.app.idempotency.prune().await.unwrap(), 0);
     assert_eq!(service.counts().await, (1, 1, 1));
     assert_replay(&live, &service.post("/pay", "k", "1").await);
@@ -141,7 +141,7 @@ async fn the_background_pruner_prunes_until_it_is_stopped() {
     service.execute(FILL).await;
     assert_eq!(service.counts().await, (1, 1, 2501));
 
-    // One that sleeps for a day ends as soon as it is told to.
+    // One that sleeps for a day ends as soon as it is stopped.
     let pruner = service.app.idempotency.pruner(Duration::from_secs(86_400));
     soon("its first round", async { while service.counts().await.2 > 1 {} }).await;
     soon("its end", pruner.stop()).await;

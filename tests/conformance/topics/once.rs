@@ -86,7 +86,7 @@ async fn two_sources_two_consumers_and_a_request_are_independent() {
     assert!(matches!(idempotency.once(realm, "m", |tx| Box::pin(row(tx))).await.unwrap(), Once::Ran(_)));
     assert_eq!(service.send("POST", "/pay", &[("authorization", "Bearer orders"), (KEY, "m")], "").await.status, 201);
     assert_eq!(service.counts().await, (1, 8, 8));
-    // Without a name of its own an effect is called `once`.
+    // An effect without a name is called `once`.
     assert!(matches!(deliver(&service, "orders", "m").await.unwrap(), Once::AlreadyDone(_)));
 }
 

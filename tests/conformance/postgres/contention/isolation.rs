@@ -29,7 +29,7 @@ async fn b39_twins_at_strict_isolation_levels_are_409_or_replayed() {
 async fn b39_a_serialization_failure_in_the_handler_is_retried_whole() {
     let service = service().await;
     let keys = [service.posting("/add", "one", ""), service.posting("/add", "two", "")];
-    // Both have their snapshots; whoever updates second cannot serialize.
+    // Both have their snapshots; the second to update cannot serialize.
     service.app.gate.entered().await;
     service.app.gate.entered().await;
     service.app.gate.let_one_through();
