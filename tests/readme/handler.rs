@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 
 #[idempotent(scope = account)]
 async fn pay(
-    account: Account,      // an extractor of yours: the authenticated caller
+    account: Account,      // your extractor: the authenticated caller
     tx: &mut PgConnection, // the open transaction, which also records the key
     Json(payment): Json<Payment>,
 ) -> Result<(StatusCode, Json<Payment>), AppError> {

@@ -39,7 +39,7 @@ pub enum ReadFirst {
     WhileABodyRuns,
 }
 
-/// Whether a claim by lease recognises a handler with database effects that holds the key in an open transaction.
+/// Whether a claim by lease recognizes a handler with database effects that holds the key in an open transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenClaims {
     /// [`Leases::lease`] returns [`ClaimOutcome::Running`], or waits until the transaction has ended.
@@ -73,7 +73,7 @@ pub trait Backend: private::Sealed + Leases {
     #[doc(hidden)]
     const READ_FIRST: ReadFirst;
 
-    /// Whether a claim by lease recognises an open transaction that holds the key.
+    /// Whether a claim by lease recognizes an open transaction that holds the key.
     #[doc(hidden)]
     const OPEN_CLAIMS: OpenClaims;
 

@@ -1,5 +1,5 @@
 //! The plain values that pass between the engine and a backend: requests, outcomes and rows.
-//! No SQL and no behaviour beyond what both sides must agree on.
+//! No SQL and no behavior beyond what both sides must agree on.
 
 use std::{fmt, time::Duration};
 

@@ -20,7 +20,7 @@ pub fn payload_of<P: AsRef<[u8]> + ?Sized>(payload: &P) -> Payload {
 #[diagnostic::on_unimplemented(
     message = "expected a consumer to return `Result<T, E>`, found `{Self}`",
     label = "not a `Result`",
-    note = "return `Result<T, E>` with a serialisable `T`: an `Err` rolls back",
+    note = "return `Result<T, E>` with a serializable `T`: an `Err` rolls back",
     note = "or add `webhook` to make it a webhook handler: `#[idempotent(webhook, scope = provider, key = event.id)]`"
 )]
 pub trait Returned {

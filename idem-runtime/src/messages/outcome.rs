@@ -41,7 +41,7 @@ pub enum ConsumeError<E> {
     /// ran.
     #[error("the message has no id")]
     NoId,
-    /// The value does not serialise: everything was rolled back. Or the stored value does not deserialise as this type:
+    /// The value does not serialize: everything was rolled back. Or the stored value does not deserialize as this type:
     /// the effect was committed before.
     #[error("the value of the effect cannot be stored or read")]
     Value(#[source] serde_json::Error),

@@ -6,7 +6,7 @@ use serde::{Serialize, de::DeserializeOwned};
 /// A value that can be stored, and read back.
 #[diagnostic::on_unimplemented(
     message = "the value of a consumer is stored, and `{Self}` cannot be stored",
-    label = "not serialisable, or it borrows",
+    label = "not serializable, or it borrows",
     note = "derive serde's `Serialize` and `Deserialize` (duplicates receive the stored value), or return `Result<(), E>`"
 )]
 pub trait Storable: Serialize + DeserializeOwned {}
