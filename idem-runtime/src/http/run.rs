@@ -1,7 +1,7 @@
 //! The attempts at one request: claim, and settle. A refused claim is responded to here.
 //! One attempt is the rule; more follow only if the database asks for the whole transaction to run again.
 
-use std::{error::Error as StdError, time::Duration};
+use std::{error::Error as StdError, future::Future, pin::Pin, time::Duration};
 
 use axum::response::Response;
 use tokio::time::sleep;
@@ -37,6 +37,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// How long a second attempt waits instead of responding that the request is running: PostgreSQL reports a COMMIT that it
 /// refuses just before it releases the transaction's locks, so the first attempt's last moment may be what is running.
 const OWN_LOCKS: Duration = Duration::from_millis(200);
+
+/// A future without its type: rustc would follow that through every handler, down to the statements.
+pub(super) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 
 /// The attempts at one request.
 pub struct Attempts<E: Effects, T> {
@@ -76,7 +79,11 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
     ///
     /// # Errors
     /// The response to send instead of executing it.
-    pub async fn claim(&mut self) -> Result<(RunningAttempt<E>, T), Response> {
+    pub fn claim(&mut self) -> Boxed<'_, Result<(RunningAttempt<E>, T), Response>> {
+        Box::pin(self.claim_next())
+    }
+
+    async fn claim_next(&mut self) -> Result<(RunningAttempt<E>, T), Response> {
         let arguments = match self.arguments.take() {
             Some(arguments) => arguments,
             // The extractors accepted this request before: a rejection now is no response to it.
@@ -160,7 +167,11 @@ impl<E: Effects> RunningAttempt<E> {
     /// Settles the claim. `Some`: the response to send; what it says is committed. `None`: run again.
     ///
     /// It takes the attempt, so nothing is settled twice, and returns the response, so none leaves before COMMIT.
-    pub async fn settle(self, outcome: Outcome) -> Option<Response> {
+    pub fn settle(self, outcome: Outcome) -> Boxed<'static, Option<Response>> {
+        Box::pin(self.settle_held(outcome))
+    }
+
+    async fn settle_held(self, outcome: Outcome) -> Option<Response> {
         let Self { held, context, next } = self;
         let cause = outcome.cause();
         let disposition = Disposition::of(outcome, &context);
