@@ -59,7 +59,7 @@ fn nothing_of_the_source_is_left_in_the_book() {
     idem_guide::build(&root).expect("the book");
     for path in files(&root, "html") {
         let page = fs::read_to_string(&path).expect("a page");
-        for rest in ["{{#", "](crate::", "](macro@", "href=\"crate::", "standalone_crate"] {
+        for rest in ["{{#", "](crate::", "[<code>", "href=\"crate::", "on a code host", "standalone_crate"] {
             assert!(!page.contains(rest), "{} holds {rest:?}", path.display());
         }
     }
@@ -81,6 +81,54 @@ fn every_file_is_reached() {
         let name = path.file_name().expect("a name").to_string_lossy();
         assert!(text.contains(&format!("]({name})")), "no chapter shows {name}");
     }
+}
+
+/// As a code host shows them: each relative link of a document leads to a file, and its anchor to a heading.
+#[test]
+fn the_files_read_well_on_a_code_host() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let documents = [".", "guide/src", "examples", "idem-client", "idem-runtime/src/docs", "tests"];
+    let mut followed = 0;
+    let mut astray = Vec::new();
+    for document in documents.iter().flat_map(|folder| documents_in(&root.join(folder))) {
+        let text = prose(&document);
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.contains("://") {
+                continue;
+            }
+            followed += 1;
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { document.clone() } else { document.with_file_name(file) };
+            // What a chapter includes has its own headings.
+            let is_included = target.exists() && prose(&target).contains("<!-- in the book");
+            if !target.exists() || !(anchor.is_empty() || is_included || anchors(&target).contains(anchor)) {
+                astray.push(format!("{}: {link}", document.display()));
+            }
+        }
+    }
+    assert!(astray.is_empty(), "links that lead nowhere:\n{}", astray.join("\n"));
+    assert!(followed > 50, "only {followed} links were found");
+}
+
+fn documents_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
+}
+
+/// A document without its code; a folder has no text.
+fn prose(document: &Path) -> String {
+    let text = fs::read_to_string(document).unwrap_or_default();
+    text.split("\n```").step_by(2).collect()
+}
+
+/// The anchors that a code host makes of headings.
+fn anchors(document: &Path) -> BTreeSet<String> {
+    let text = prose(document);
+    let headings = text.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let anchor = |heading: &str| heading.to_lowercase().replace(' ', "-");
+    headings
+        .map(|heading| anchor(heading).chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect())
+        .collect()
 }
 
 /// A block that is not compiled says in which language it is, and that is none of ours.

@@ -15,7 +15,7 @@ macro_rules! chapters {
     )*};
 }
 
-chapters! { start choosing stored retention consumers webhooks clients testing operating moving }
+chapters! { start choosing stored retention consumers webhooks clients testing operating moving openapi }
 
 /// Builds the book into a folder. Nothing is fetched from a network.
 ///
@@ -30,11 +30,11 @@ pub fn build(into: &Path) -> Result<()> {
     book.build()
 }
 
-/// The chapters that are part of rustdoc's documentation, too, and the chapter that each is here.
-const ELSEWHERE: [(&str, &str); 2] = [("crate::choosing_effects", "effects.md"), ("crate::options", "options.md")];
+/// The modules whose documentation is a chapter here.
+const CHAPTERS: [(&str, &str); 2] = [("choosing_effects", "effects.md"), ("options", "options.md")];
 
-/// What is written for rustdoc, made into what mdBook understands: fences without a language are Rust, and a link to an item
-/// is its name.
+/// What is written for rustdoc or for a code host, made into what mdBook understands: fences without a language are Rust, a
+/// link to an item is its name, and what stands between `<!-- on a code host -->` and `<!-- in the book` is left out.
 struct OfRustdoc;
 
 impl Preprocessor for OfRustdoc {
@@ -50,17 +50,22 @@ impl Preprocessor for OfRustdoc {
 }
 
 fn translated(chapter: &str) -> String {
-    let mut open = false;
+    let (mut in_code, mut in_book) = (false, true);
     let mut translated = String::with_capacity(chapter.len());
     for line in chapter.split_inclusive('\n') {
-        match line.trim_end().strip_prefix("```") {
-            Some(language) => {
-                open = !open;
-                let rust = open && matches!(language, "" | "standalone_crate");
+        match line.trim_end() {
+            "<!-- on a code host -->" => in_book = false,
+            // The comment hides from the code host what the book includes.
+            "<!-- in the book" => in_book = true,
+            "end -->" => {}
+            _ if !in_book => {}
+            fence if fence.starts_with("```") => {
+                in_code = !in_code;
+                let rust = in_code && matches!(fence, "```" | "```standalone_crate");
                 translated.push_str(if rust { "```rust\n" } else { line });
             }
-            None if open => translated.push_str(line),
-            None => translated.push_str(&without_items(line)),
+            _ if in_code => translated.push_str(line),
+            _ => translated.push_str(&without_items(line)),
         }
     }
     translated
@@ -69,25 +74,24 @@ fn translated(chapter: &str) -> String {
 /// The line, its links to items replaced.
 fn without_items(line: &str) -> String {
     let mut rest = line;
-    let mut said = String::with_capacity(line.len());
-    while let Some((before, target, after)) = next_item(rest) {
-        let text = before.rfind('[').unwrap_or(before.len());
-        let (before, text) = before.split_at(text);
-        said.push_str(before);
-        match ELSEWHERE.iter().find(|(module, _)| *module == target) {
-            Some((_, chapter)) => said.extend([text, "](", chapter, ")"]),
-            None => said.push_str(text.trim_start_matches('[')),
+    let mut replaced = String::with_capacity(line.len());
+    while let Some((before, name, after)) = next_item(rest) {
+        replaced.push_str(before);
+        match CHAPTERS.iter().find(|(module, _)| *module == name) {
+            Some((_, chapter)) => replaced.extend(["[`", name, "`](", chapter, ")"]),
+            // A link that has its address.
+            None if after.starts_with('(') => replaced.extend(["[`", name, "`]"]),
+            None => replaced.extend(["`", name, "`"]),
         }
         rest = after;
     }
-    said.push_str(rest);
-    said
+    replaced.push_str(rest);
+    replaced
 }
 
-/// What stands before the `](` of a link to an item, the item, and what follows the link.
+/// The text before the next ``[`Item`]``, the item, and the text after it.
 fn next_item(line: &str) -> Option<(&str, &str, &str)> {
-    let at = ["](crate::", "](macro@"].iter().filter_map(|link| line.find(link)).min()?;
-    let (before, rest) = line.split_at(at);
-    let (target, after) = rest.strip_prefix("](")?.split_once(')')?;
-    Some((before, target, after))
+    let (before, rest) = line.split_once("[`")?;
+    let (name, after) = rest.split_once("`]")?;
+    Some((before, name, after))
 }

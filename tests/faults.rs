@@ -7,6 +7,9 @@ mod faults {
     mod disconnect;
     mod external;
     mod external_sqlite;
+    mod out_of_step;
+    mod passing;
+    mod sources;
     mod sqlite;
     mod unavailable;
 }

@@ -7,7 +7,7 @@ use reqwest::{Method, Url, redirect};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 use retry_policies::{Jitter, RetryPolicy, policies::ExponentialBackoff};
 
-use crate::{Error, Journal, KeyQuoting, exchange::Redirects, middleware::Idempotent};
+use crate::{Error, ErrorResponse, Journal, KeyQuoting, exchange::Redirects, middleware::Idempotent};
 
 /// Builds a client whose calls can be retried safely. See the [crate documentation](crate).
 ///
@@ -45,6 +45,7 @@ impl Builder {
             max_retry_after: Duration::from_secs(30),
             read_ahead: 1024 * 1024,
             backoff: Arc::new(backoff),
+            retry_on: Arc::new(ErrorResponse::is_retried_by_default),
             redirects: Redirects { max: 10, allowed: Vec::new() },
             journal: None,
         };
@@ -62,14 +63,17 @@ impl Builder {
 
     /// Sets the maximum duration of one attempt, including its redirects. Default: 30 seconds.
     ///
-    /// When it expires, the client closes the connection and retries. The server responds with 409 while the earlier attempt
-    /// is in flight. The `timeout` of a request also applies. Must not be zero.
+    /// When it expires, the client closes the connection and retries. While the earlier attempt is in flight, the server
+    /// responds with 409 and code `in-progress`. The `timeout` of a request also applies. Must not be zero.
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
         self.middleware.attempt_timeout = timeout;
         self
     }
 
     /// Sets the maximum wait for a `Retry-After`. Default: 30 seconds. Zero ignores `Retry-After`.
+    ///
+    /// If another response than a 429 asks for a longer wait, the client waits for this time. If a 429 does, the client gives
+    /// up at once, because the server would refuse an earlier retry.
     pub fn max_retry_after(mut self, max: Duration) -> Self {
         self.middleware.max_retry_after = max;
         self
@@ -79,6 +83,28 @@ impl Builder {
     /// random time below 200 milliseconds, the next one below 400, and so on up to 10 seconds, without a limit on retries.
     pub fn backoff(mut self, policy: impl RetryPolicy + Send + Sync + 'static) -> Self {
         self.middleware.backoff = Arc::new(policy);
+        self
+    }
+
+    /// Sets which error responses the client retries. Default:
+    /// [`ErrorResponse::is_retried_by_default`](crate::ErrorResponse::is_retried_by_default).
+    ///
+    /// The client calls `rule` for each 4xx and 5xx response that is not a replay. If it returns `false`, the response is
+    /// final: the caller gets it, and the [`Journal`] forgets the call. Network failures and timeouts are always retried.
+    ///
+    /// ```
+    /// # use idem_client::Builder;
+    /// // Retry a locked account too.
+    /// let builder = Builder::new().retry_on(|response| response.status() == 423 || response.is_retried_by_default());
+    /// // Retry a conflict of another server by its code.
+    /// let builder = builder.retry_on(|response| {
+    ///     response.code().as_deref() == Some("idempotency_key_in_use") || response.is_retried_by_default()
+    /// });
+    /// // Return each 429 to the caller.
+    /// let builder = builder.retry_on(|response| response.status() != 429 && response.is_retried_by_default());
+    /// ```
+    pub fn retry_on(mut self, rule: impl Fn(&ErrorResponse) -> bool + Send + Sync + 'static) -> Self {
+        self.middleware.retry_on = Arc::new(rule);
         self
     }
 
@@ -112,7 +138,8 @@ impl Builder {
     /// Sets how many bytes of a response body the client reads within the attempt. Default: 1 MiB.
     ///
     /// If the connection breaks within these bytes, the client retries. A longer body is streamed to the caller, who gets the
-    /// error if the connection breaks later.
+    /// error if the connection breaks later. The client always reads the first 64 KiB of an error response, to decide whether
+    /// to [retry](Self::retry_on).
     pub fn read_ahead(mut self, bytes: usize) -> Self {
         self.middleware.read_ahead = bytes;
         self

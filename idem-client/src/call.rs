@@ -270,7 +270,7 @@ mod tests {
             ("{\"version\":1}\n".to_owned(), "malformed header line"),
             (changed("\"version\":1", "\"version\":2"), "unsupported version"),
             ("{\"version\":2,\"other\":[]}\n".to_owned(), "unsupported version"),
-            (changed("order-17", "a b"), "invalid key"),
+            (changed("order-17", " "), "invalid key"),
             (changed("POST", "P T"), "invalid method"),
             (changed("https:", ""), "invalid URL"),
             (changed("x-tenant", "x tenant"), "invalid headers"),

@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 
 use reqwest::{Method, StatusCode};
 
-use crate::Key;
+use crate::{ErrorResponse, Key};
 
 /// Any error of the application, as a [`Journal`](crate::Journal) returns it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -19,7 +19,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub enum Error {
     /// Nothing was sent: the `Idempotency-Key` is not exactly one valid key.
     #[error(
-        "nothing was sent: invalid idempotency key: expected one value of 1 to 255 visible ASCII characters without `\"`, `,`, `;` and `\\`"
+        "nothing was sent: invalid idempotency key: expected one value of 1 to 255 printable ASCII characters, not only spaces; with a space, `\"`, `,` or `;` as a quoted string"
     )]
     KeyMalformed,
 
@@ -83,6 +83,7 @@ pub enum Error {
     },
 
     /// The budget or the retries are used up without a final response. The call may have taken effect.
+    /// [`GaveUp::response`] returns the last response.
     #[error(transparent)]
     GaveUp(Box<GaveUp>),
 }
@@ -138,20 +139,21 @@ impl From<Error> for reqwest_middleware::Error {
     }
 }
 
-/// A call without a final response: its attempts, their total time and the last failure.
+/// A call without a final response: its attempts, their total time, the last failure and the last response.
 #[derive(Debug)]
 pub struct GaveUp {
     pub(crate) key: Key,
     pub(crate) attempts: u32,
     pub(crate) elapsed: Duration,
     pub(crate) last: Failure,
+    pub(crate) response: Option<ErrorResponse>,
 }
 
 /// Why an attempt had no final response.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The server responded with a 409 or a 5xx that is not a replay.
+    /// The server sent an error response that is to be [retried](crate::Builder::retry_on). [`GaveUp::response`] returns it.
     Status(StatusCode),
     /// The network failed: no connection, a reset, an incomplete response. The error contains no URL.
     Network(reqwest::Error),
@@ -184,11 +186,18 @@ impl GaveUp {
     pub fn last(&self) -> &Failure {
         &self.last
     }
+
+    /// Returns the last error response of the call, with the first 64 KiB of its body. It can be older than
+    /// [`last`](Self::last), if the network failed after it. `None` if no attempt got one.
+    #[must_use]
+    pub fn response(&self) -> Option<&ErrorResponse> {
+        self.response.as_ref()
+    }
 }
 
 impl fmt::Display for GaveUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, attempts, elapsed, last } = self;
+        let Self { key, attempts, elapsed, last, response: _ } = self;
         write!(
             f,
             "no final response in {:.1} s (attempts: {attempts}, last failure: {last}); the call may have taken effect: \

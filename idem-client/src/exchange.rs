@@ -1,13 +1,9 @@
-//! One attempt: a request, the redirects that it may follow, and its complete response.
+//! One attempt: a request, the redirects that it may follow, and the response at their end.
 //! This module follows redirects because `reqwest` would send the key along, to any origin and with any method.
 
-use bytes::{Bytes, BytesMut};
-use futures_util::{StreamExt as _, future::ready, stream};
 use http::Extensions;
-use http_body::Frame;
-use http_body_util::{BodyExt as _, BodyStream, StreamBody};
 use reqwest::{
-    Body, Method, Request, Response, ResponseBuilderExt as _, StatusCode, Url,
+    Method, Request, Response, StatusCode, Url,
     header::{
         AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, LOCATION, PROXY_AUTHORIZATION,
         TRANSFER_ENCODING,
@@ -133,26 +129,4 @@ fn without_body(request: &Request) -> Request {
     *copy.timeout_mut() = request.timeout().copied();
     *copy.version_mut() = request.version();
     copy
-}
-
-/// Reads a response's body up to the limit, so that an incomplete one is an error of the attempt and can be retried.
-/// A longer body continues as a stream after the bytes that were read.
-pub(crate) async fn read_ahead(response: Response, limit: usize) -> reqwest::Result<Response> {
-    let url = response.url().clone();
-    let (mut parts, mut rest) = http::Response::from(response).into_parts();
-    // The conversion drops the URL.
-    let with_url = http::response::Builder::new().url(url).body(()).map(|with_url| with_url.into_parts().0.extensions);
-    parts.extensions.extend(with_url.unwrap_or_default());
-    let mut read = BytesMut::new();
-    while read.len() < limit {
-        let Some(frame) = rest.frame().await else {
-            return Ok(http::Response::from_parts(parts, Body::from(read.freeze())).into());
-        };
-        if let Ok(data) = frame?.into_data() {
-            read.extend_from_slice(&data);
-        }
-    }
-    let read: stream::Once<_> = stream::once(ready(Ok::<_, reqwest::Error>(Frame::data(Bytes::from(read)))));
-    let body = StreamBody::new(read.chain(BodyStream::new(rest)));
-    Ok(http::Response::from_parts(parts, Body::wrap(body)).into())
 }

@@ -17,7 +17,8 @@ const MAX_LENGTH: usize = 255;
 /// Whether the header quotes the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyQuoting {
-    /// `Idempotency-Key: abc`. All servers known to the authors accept it.
+    /// `Idempotency-Key: abc`. All servers known to the authors accept it. A key with a space, `"`, `,` or `;` is quoted
+    /// anyway, because a bare one cannot contain them.
     #[default]
     Bare,
     /// `Idempotency-Key: "abc"`, an RFC 9651 string as in the IETF draft. Servers that do not implement the draft may read
@@ -28,7 +29,8 @@ pub enum KeyQuoting {
 /// The client's token for one call. All attempts of the call send it, and no other call does.
 ///
 /// `Debug` shows the [digest](Self::digest), never the key. To choose the key of a call, add it to the request:
-/// `client.post(url).with_extension(Key::new("order-17")?)`.
+/// `client.post(url).with_extension(Key::new("order-17")?)`. An `Option<Key>` is accepted too; with `None` the call gets a
+/// random key.
 #[derive(Clone)]
 pub struct Key {
     characters: Arc<str>,
@@ -46,14 +48,16 @@ impl Key {
         Self { characters: uuid::Uuid::new_v4().to_string().into(), quoting: None }
     }
 
-    /// Makes a key from a string: 1 to 255 visible ASCII characters without `"`, `,`, `;` and `\`.
+    /// Makes a key from a string: 1 to 255 printable ASCII characters (U+0020 to U+007E), not only spaces. These are the keys
+    /// that idem's servers accept.
     ///
     /// # Errors
     /// [`Error::KeyMalformed`] for any other string.
     pub fn new(characters: impl Into<String>) -> Result<Self, Error> {
         let characters = characters.into();
-        let allowed = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b',' | b';' | b'\\');
-        let well = (1..=MAX_LENGTH).contains(&characters.len()) && characters.bytes().all(allowed);
+        let printable = characters.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        let blank = characters.bytes().all(|byte| byte == b' ');
+        let well = printable && !blank && characters.len() <= MAX_LENGTH;
         well.then(|| Self { characters: characters.into(), quoting: None }).ok_or(Error::KeyMalformed)
     }
 
@@ -76,13 +80,17 @@ impl Key {
     pub(crate) fn from_headers(headers: &HeaderMap) -> Result<Option<Self>, Error> {
         let mut lines = headers.get_all(HEADER).iter();
         let Some(line) = lines.next() else { return Ok(None) };
-        let line = line.to_str().map_err(|_| Error::KeyMalformed)?;
+        // White space around the value is not part of it (RFC 9110, section 5.5).
+        let line = line.to_str().map_err(|_| Error::KeyMalformed)?.trim_matches([' ', '\t']);
         if lines.next().is_some() {
             return Err(Error::KeyMalformed);
         }
-        let quoted = line.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-        let key = Self::new(quoted.unwrap_or(line))?;
-        Ok(Some(key.with_quoting(if quoted.is_some() { KeyQuoting::Quoted } else { KeyQuoting::Bare })))
+        let (characters, quoting) = match line.strip_prefix('"') {
+            Some(rest) => (unquoted(rest).ok_or(Error::KeyMalformed)?, KeyQuoting::Quoted),
+            None if needs_quotes(line) => return Err(Error::KeyMalformed),
+            None => (line.to_owned(), KeyQuoting::Bare),
+        };
+        Ok(Some(Self::new(characters)?.with_quoting(quoting)))
     }
 
     /// Sets the quoting, unless the key already has one.
@@ -91,19 +99,42 @@ impl Key {
     }
 
     pub(crate) fn quoting(&self) -> KeyQuoting {
-        self.quoting.unwrap_or_default()
+        let chosen = self.quoting.unwrap_or_default();
+        if needs_quotes(&self.characters) { KeyQuoting::Quoted } else { chosen }
     }
 
     /// Writes the header's value, marked as sensitive so that `Debug` output of the request hides it.
     pub(crate) fn to_header(&self) -> Result<HeaderValue, Error> {
         let line = match self.quoting() {
             KeyQuoting::Bare => HeaderValue::from_str(&self.characters),
-            KeyQuoting::Quoted => HeaderValue::try_from(format!("\"{}\"", self.characters)),
+            KeyQuoting::Quoted => {
+                let escaped = self.characters.replace('\\', "\\\\").replace('"', "\\\"");
+                HeaderValue::try_from(format!("\"{escaped}\""))
+            }
         };
         let mut line = line.map_err(|_| Error::KeyMalformed)?;
         line.set_sensitive(true);
         Ok(line)
     }
+}
+
+/// Whether a key cannot be written bare.
+fn needs_quotes(characters: &str) -> bool {
+    characters.contains([' ', '"', ',', ';'])
+}
+
+/// Reads the rest of a quoted string (RFC 9651, section 4.2.5) after its first quote. The closing quote must be the end.
+fn unquoted(rest: &str) -> Option<String> {
+    let mut characters = rest.strip_suffix('"')?.chars();
+    let mut read = String::new();
+    while let Some(character) = characters.next() {
+        read.push(match character {
+            '"' => return None,
+            '\\' => characters.next().filter(|escaped| matches!(escaped, '"' | '\\'))?,
+            other => other,
+        });
+    }
+    Some(read)
 }
 
 /// Compares the characters and ignores the quoting.
@@ -147,9 +178,20 @@ mod tests {
     }
 
     #[test]
-    fn b78_what_no_server_takes_for_one_key_is_refused() {
-        for line in [&b""[..], b" ", b"\"", b"\"\"", b"\"a", b"a\"", b"a b", b"a,b", b"a;b", b"\"a\\\"b\"", b"\xc3\xa9"]
+    fn b78_a_key_that_cannot_be_bare_is_quoted() {
+        for (characters, line) in
+            [("a b", &br#""a b""#[..]), ("a,b", br#""a,b""#), (r"\", br"\"), (r#"a\"b"#, br#""a\\\"b""#)]
         {
+            let key = Key::new(characters).unwrap().with_quoting(KeyQuoting::Bare);
+            let written = key.to_header().unwrap();
+            assert_eq!(written.as_bytes(), line);
+            assert_eq!(of_line(line).unwrap().unwrap(), key);
+        }
+    }
+
+    #[test]
+    fn b78_what_no_server_takes_for_one_key_is_refused() {
+        for line in [&b""[..], b" ", b"\"", b"\"\"", b"\"a", b"a\"", b"a b", b"a,b", b"a;b", b"\"a\\b\"", b"\xc3\xa9"] {
             assert!(matches!(of_line(line), Err(Error::KeyMalformed)), "{:?}", String::from_utf8_lossy(line));
         }
         assert!(Key::new("k".repeat(255)).is_ok() && Key::new("k".repeat(256)).is_err());

@@ -41,7 +41,7 @@
 //! # One call
 //!
 //! One `send` (or `execute`) is one call. The call gets its key before the first attempt: the value of its
-//! `Idempotency-Key` header, the [`Key`] in its extensions, or a random UUID. All attempts of the call send the same key
+//! `Idempotency-Key` header, the [`Key`] (or `Option<Key>`) in its extensions, or a random UUID. All attempts of the call send the same key
 //! and the same bytes. A body that is a stream (or `multipart`) is refused before anything is sent. The response holds
 //! the [`Key`] in its extensions.
 //!
@@ -53,16 +53,21 @@
 //! | result of an attempt | what the client does |
 //! |---|---|
 //! | a network failure, an incomplete response (up to [`Builder::read_ahead`]), a [timeout](Builder::attempt_timeout) | retries |
-//! | `409` or `5xx` | retries |
-//! | `409` or `5xx` with `Idempotent-Replayed: true` | returns it: the server has stored this response, and a retry cannot change it |
+//! | any response with `Idempotent-Replayed: true` | returns it: the server has stored this response, and a retry cannot change it |
+//! | `5xx` | retries |
+//! | `409` with code `in-progress` or a `Retry-After` | retries: an earlier attempt is in flight |
+//! | `429` with a `Retry-After` | retries, or gives up if the limit is shorter than the `Retry-After` |
 //! | `2xx`, any other `4xx` | returns it |
 //! | `307`, `308` | follows it with key and body, to the same origin or an [allowed](Builder::allow_origin) one; else [`Error::RedirectRefused`] |
 //! | `303`; after a POST also `301`, `302` | follows it as a GET without key and body |
 //! | `301`, `302` after a PATCH | [`Error::RedirectRefused`]: the request would lose its key |
 //!
+//! [`Builder::retry_on`] replaces the rule for `4xx` and `5xx` responses.
+//!
 //! Before a retry the client waits for the `Retry-After` of the response, up to a [limit](Builder::max_retry_after). It
 //! adds a random time below an exponentially growing bound ([`Builder::backoff`]). If the wait exceeds the rest of the
-//! [budget](Builder::budget), the error is [`Error::GaveUp`].
+//! [budget](Builder::budget), the error is [`Error::GaveUp`]. It contains the last response: its status, its headers and
+//! the first 64 KiB of its body.
 //!
 //! A redirect to another origin drops `Authorization` and cookies, as in `reqwest`. The redirects of `reqwest` itself are
 //! disabled in this client, because they would send the key to any origin.
@@ -113,9 +118,11 @@
 //! (warn). They name the call by the [digest](Key::digest) of its key. The key's header is marked sensitive, so `Debug`
 //! output of a request hides it. No event, error or `Debug` output of this crate contains a key or a body.
 
+mod arriving;
 mod builder;
 mod call;
 mod error;
+mod error_response;
 mod exchange;
 mod journal;
 mod key;
@@ -125,6 +132,7 @@ mod response;
 pub use builder::Builder;
 pub use call::Call;
 pub use error::{BoxError, Error, Failure, GaveUp, RefusedRedirect};
+pub use error_response::ErrorResponse;
 pub use journal::Journal;
 pub use key::{Key, KeyQuoting};
 pub use {reqwest, reqwest_middleware, retry_policies};

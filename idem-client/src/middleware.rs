@@ -7,18 +7,19 @@ use std::{
 };
 
 use http::Extensions;
-use reqwest::{Method, Request, Response};
+use reqwest::{Method, Request, Response, StatusCode};
 use reqwest_middleware::{Middleware, Next};
 use retry_policies::{RetryDecision, RetryPolicy};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
-    Call, Error, Failure, GaveUp, Key, KeyQuoting,
+    Call, Error, ErrorResponse, Failure, GaveUp, Key, KeyQuoting,
+    arriving::Arriving,
     call::Resumed,
-    exchange::{ExchangeError, Protection, Redirects, read_ahead},
+    exchange::{ExchangeError, Protection, Redirects},
     journal::AnyJournal,
     key::HEADER,
-    response::{is_final, retry_after},
+    response::retry_after,
 };
 
 /// The settings of a [`Builder`](crate::Builder).
@@ -31,6 +32,7 @@ pub(crate) struct Idempotent {
     pub(crate) max_retry_after: Duration,
     pub(crate) read_ahead: usize,
     pub(crate) backoff: Arc<dyn RetryPolicy + Send + Sync>,
+    pub(crate) retry_on: Arc<dyn Fn(&ErrorResponse) -> bool + Send + Sync>,
     pub(crate) redirects: Redirects,
     pub(crate) journal: Option<Arc<dyn AnyJournal>>,
 }
@@ -53,10 +55,10 @@ impl Middleware for Idempotent {
     ) -> reqwest_middleware::Result<Response> {
         // Removed, and the key of this call is not inserted: a caller may use the same extensions for its next call, which
         // must get another key.
-        let chosen = extensions.remove::<Key>();
+        let chosen = [extensions.remove::<Key>(), extensions.remove::<Option<Key>>().flatten()];
         let resumed = extensions.remove::<Resumed>().map(|Resumed(call)| call);
         if !self.methods.contains(request.method()) {
-            if chosen.is_some() || resumed.is_some() {
+            if chosen.iter().any(Option::is_some) || resumed.is_some() {
                 return Err(Error::NotProtected { method: request.method().clone() }.into());
             }
             let result = self.redirects.exchange(request, Protection::Unprotected, extensions, &next).await;
@@ -74,8 +76,9 @@ impl Middleware for Idempotent {
 
 impl Idempotent {
     /// The key of a call, from its header, its extensions or the call it resumes; else a random one.
-    fn key(&self, request: &Request, chosen: Option<Key>, resumed: Option<&Call>) -> Result<Key, Error> {
-        let keys = [Key::from_headers(request.headers())?, chosen, resumed.map(|call| call.key().clone())];
+    fn key(&self, request: &Request, chosen: [Option<Key>; 2], resumed: Option<&Call>) -> Result<Key, Error> {
+        let [key, optional] = chosen;
+        let keys = [Key::from_headers(request.headers())?, key, optional, resumed.map(|call| call.key().clone())];
         let mut keys = keys.into_iter().flatten();
         let key = keys.next().unwrap_or_else(Key::random).with_quoting(self.quoting);
         if keys.any(|other| other != key) {
@@ -118,37 +121,40 @@ impl Idempotent {
         next: &Next<'_>,
     ) -> reqwest_middleware::Result<Response> {
         let (started, started_at) = (Instant::now(), SystemTime::now());
-        let mut attempts = 0;
+        let (mut attempts, mut error) = (0, None);
         loop {
             let left = self.budget.saturating_sub(started.elapsed());
             let Some(attempt) = request.try_clone() else {
                 return Err(Error::NotRepeatable { key: key.clone() }.into());
             };
-            let attempt = timeout(left.min(self.attempt_timeout), self.attempt(key, attempt, extensions, next)).await;
-            let (last, requested) = match attempt {
+            let attempt = self.attempt(key, attempt, extensions, next, &mut error);
+            let (last, requested) = match timeout(left.min(self.attempt_timeout), attempt).await {
                 Ok(Ok(response)) => return Ok(response),
                 Ok(Err(AttemptError::Final(error))) => return Err(error),
                 Ok(Err(AttemptError::Retryable(last, requested))) => (last, requested),
                 Err(_) => (Failure::TimedOut, None),
             };
-            let wait = self.wait(started_at, attempts, requested);
+            let wait = self.wait(started_at, attempts, &last, requested);
             attempts += 1;
             let elapsed = started.elapsed();
             let Some(wait) = wait.filter(|wait| *wait < self.budget.saturating_sub(elapsed)) else {
-                return Err(Error::GaveUp(Box::new(GaveUp { key: key.clone(), attempts, elapsed, last })).into());
+                let gave_up = GaveUp { key: key.clone(), attempts, elapsed, last, response: error };
+                return Err(Error::GaveUp(Box::new(gave_up)).into());
             };
             tracing::debug!(target: "idem_client", key = key.digest(), attempts, ?wait, %last, "will retry");
             sleep(wait).await;
         }
     }
 
-    /// Makes one attempt.
+    /// Makes one attempt. If its response is an error, `error` holds it, also where the attempt is cancelled while the body
+    /// arrives.
     async fn attempt(
         &self,
         key: &Key,
         request: Request,
         extensions: &mut Extensions,
         next: &Next<'_>,
+        error: &mut Option<ErrorResponse>,
     ) -> Result<Response, AttemptError> {
         let network = |error: reqwest::Error| AttemptError::Retryable(Failure::Network(error.without_url()), None);
         let result = self.redirects.exchange(request, Protection::Protected, extensions, next).await;
@@ -156,22 +162,41 @@ impl Idempotent {
             ExchangeError::Failed(reqwest_middleware::Error::Reqwest(error)) if is_retryable(&error) => network(error),
             error => AttemptError::Final(final_error(error, Some(key))),
         })?;
-        if is_final(response.status(), response.headers()) {
-            return read_ahead(response, self.read_ahead).await.map_err(network);
+        let mut arriving = Arriving::new(response);
+        if let Some(head) = arriving.error_response() {
+            *error = Some(head);
+            // One byte more tells whether the body is truncated.
+            let read = arriving.read_to(ErrorResponse::MAX_BODY + 1).await;
+            *error = arriving.error_response();
+            read.map_err(network)?;
+            if let Some(error) = error.as_ref().filter(|error| (self.retry_on)(error)) {
+                let requested = retry_after(error.headers(), SystemTime::now());
+                return Err(AttemptError::Retryable(Failure::Status(error.status()), requested));
+            }
         }
-        let requested = retry_after(response.headers(), SystemTime::now());
-        Err(AttemptError::Retryable(Failure::Status(response.status()), requested))
+        arriving.read_to(self.read_ahead).await.map_err(network)?;
+        Ok(arriving.into_response())
     }
 
-    /// How long to wait before a retry; `None` if the policy allows no more. The wait that the server requests is added to
-    /// the backoff: its jitter separates clients that got the same `Retry-After`.
-    fn wait(&self, started_at: SystemTime, retries: u32, requested: Option<Duration>) -> Option<Duration> {
-        let now = SystemTime::now();
+    /// How long to wait before a retry; `None` if there is to be no other. The wait that the server requests is added to the
+    /// backoff: its jitter separates clients that got the same `Retry-After`.
+    fn wait(
+        &self,
+        started_at: SystemTime,
+        retries: u32,
+        last: &Failure,
+        requested: Option<Duration>,
+    ) -> Option<Duration> {
+        let (now, longest) = (SystemTime::now(), self.max_retry_after);
+        let limited = matches!(last, Failure::Status(StatusCode::TOO_MANY_REQUESTS));
+        if limited && !longest.is_zero() && requested.is_some_and(|requested| requested > longest) {
+            return None;
+        }
         let RetryDecision::Retry { execute_after } = self.backoff.should_retry(started_at, retries) else {
             return None;
         };
         let backoff = execute_after.duration_since(now).unwrap_or_default();
-        Some(requested.unwrap_or_default().min(self.max_retry_after).saturating_add(backoff))
+        Some(requested.unwrap_or_default().min(longest).saturating_add(backoff))
     }
 }
 

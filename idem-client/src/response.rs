@@ -1,20 +1,16 @@
-//! Whether a response is final, and how long its `Retry-After` asks to wait, in every form that servers send.
+//! Whether a response is a replay, and how long its `Retry-After` asks to wait, in every form that servers send.
 //! A date is compared with the response's own `Date`, so a wrong client clock does not change the wait.
 
 use std::time::{Duration, SystemTime};
 
-use reqwest::{
-    StatusCode,
-    header::{DATE, HeaderMap, HeaderName, RETRY_AFTER},
-};
+use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 
 /// The header that marks a replay.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// Whether a retry cannot change the response. A replay is stored by the server, so it is final even as 409 or 5xx.
-pub(crate) fn is_final(status: StatusCode, headers: &HeaderMap) -> bool {
-    let replayed = headers.get(REPLAYED).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"));
-    replayed || !(status == StatusCode::CONFLICT || status.is_server_error())
+/// Whether the server has stored the response. A retry cannot change it, even if it is a 409 or a 5xx.
+pub(crate) fn is_replay(headers: &HeaderMap) -> bool {
+    headers.get(REPLAYED).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"))
 }
 
 /// How long the server asks to wait. An invalid value, such as a negative number, counts as no `Retry-After`.

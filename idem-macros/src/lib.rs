@@ -1,5 +1,5 @@
 //! The attribute `#[idempotent]`, which `idem-runtime` re-exports: depend on that crate, not on this one.
-//! The entry and the documentation of every option; the work is in the modules.
+//! The entry point and the documentation of every option; the modules do the work.
 
 mod errors;
 mod expand;
@@ -16,9 +16,9 @@ use crate::{
     options::Args,
 };
 
-/// Makes an axum handler run once for each `Idempotency-Key`: its writes and the record of its answer commit in one
-/// transaction, and a retry is answered from the record. Handlers that call other systems are covered
-/// [too](#effects-elsewhere).
+/// Makes an axum handler run once for each `Idempotency-Key`: its writes and the record of its response commit in one
+/// transaction, and a retry gets the stored response. Handlers that call other systems are covered
+/// [too](#effects-in-other-systems).
 ///
 /// ```text
 /// #[idempotent(scope = account)]
@@ -28,32 +28,34 @@ use crate::{
 /// }
 /// ```
 ///
+/// The module `options` of `idem-runtime` has an example of each option and each kind of function, which its tests
+/// compile.
+///
 /// # The handler
 ///
 /// A free `async fn` that is not generic, with
 ///
-/// - **one `&mut` parameter**, anywhere in the list: the open transaction, as `&mut PgConnection`,
-///   `&mut SqliteConnection` or `&mut Transaction<'_, Db>` of sqlx. It cannot be committed by the handler: that happens
-///   with the record, after the handler has returned. Helpers take it as they take any connection (`&mut *tx` where it
-///   is used again); a helper over `Acquire` must itself promise `-> impl Future<…> + Send`, as rustc cannot find that
-///   out of an `async fn` over `Acquire`, here or in any other spawned future. A handler with external effects takes
-///   [its attempt](#effects-elsewhere) in its place;
-/// - up to 16 extractors in the order that axum allows, in any pattern. The one that reads the body comes last;
-/// - any return type that is `IntoResponse`, `impl IntoResponse` and `Result<_, E>` among them. Where the database asks for
-///   the whole transaction to be run again (serialization failure, deadlock), that is done if `E` is a
-///   `std::error::Error` that leads to the `sqlx::Error` by `source`; with other errors answer `Settle::RunAgain`.
-///   A handler with external effects is never run again.
+/// - **one `&mut` parameter**, at any position: the open transaction, as sqlx's `&mut PgConnection`,
+///   `&mut SqliteConnection` or `&mut Transaction<'_, Db>`. The handler cannot commit it: idem does, with the record,
+///   after the handler has returned. Pass it to helpers like any connection; reborrow it with `&mut *tx` to use it
+///   again. A helper that is generic over `Acquire` must declare `-> impl Future<…> + Send`, because rustc cannot prove
+///   that for an `async fn` over `Acquire`, here or in any other spawned future. A handler with external effects takes
+///   [its attempt](#effects-in-other-systems) instead;
+/// - at most 16 extractors in the order that axum allows, in any pattern. The one that reads the body comes last;
+/// - any return type that implements `IntoResponse`, including `impl IntoResponse` and `Result<_, E>`. If the database
+///   asks to run the whole transaction again (serialization failure, deadlock), idem does so if `E` is a
+///   `std::error::Error` whose `source` reaches the `sqlx::Error`. With other errors, respond with `Settle::RunAgain`.
+///   A handler with external effects never runs again.
 ///
-/// The state of the router holds an `Idempotency<Db>`, by axum's `FromRef`. The handler runs in a task of its own: a
+/// The router's state contains an `Idempotency<Db>`, through axum's `FromRef`. The handler runs in its own task: a
 /// client that disconnects does not stop it, and what it holds across an `await` must be `Send`.
 ///
 /// # Options
 ///
-/// They override the application's own defaults, set on the builder of `Idempotency`; only `scope`, `operation`, `effects`,
-/// `store_request`, `allow` and `crate` are each handler's own. The module `options` of `idem-runtime` has an example of
-/// each.
+/// An option overrides the application's default, which the builder of `Idempotency` sets. `scope`, `operation`,
+/// `effects`, `store_request`, `webhook`, `replay`, `payload`, `allow` and `crate` have no application default.
 ///
-/// | option | values | without it |
+/// | option | values | default |
 /// |---|---|---|
 /// | `scope` | `account`, the parameter (also inside a pattern) whose type is a `Scope`; `(account, endpoint)` | required |
 /// | `key` | `required`, `optional`; or where it is in [a message or an event](#messages-and-events): `message.id` | `required` |
@@ -63,62 +65,64 @@ use crate::{
 /// | `fingerprint` | `bytes`, `json`, the path of a `fn(&Parts, &Bytes) -> Vec<u8>` | `bytes` |
 /// | `operation` | `"payment"`: 1 to 128 visible ASCII characters | the function's name |
 /// | `in_progress` | `reject`, `wait("5s")`; units `ms`, `s`, `m`, `h`; at most `"1h"` | `reject` |
-/// | `on_server_error` | `store`, `release` (database effects), `reconcile` (external effects) | `store` |
+/// | `on_server_error` | `store`, `release` (database effects), `reconcile` (external effects) | `store`; `release` for webhooks |
 /// | `isolation` | `"read committed"`, `"repeatable read"`, `"serializable"` | the database's own |
 /// | `max_response` | `65536`, `"64KiB"`; units `B`, `KB`, `KiB`, `MB`, `MiB` | `"1MiB"` |
 /// | `methods` | a list of `POST`, `PATCH`, `PUT`, `DELETE` | `[POST, PATCH]` |
 /// | `set_cookie` | `replay`, `drop` | `replay` |
 /// | `effects` | `database`, `external` | `database` |
 /// | `lease` (external effects) | `"5m"`; units `ms`, `s`, `m`, `h`; more than zero, at most `"24h"` | `"60s"` |
-/// | `store_request` (external effects) | none: the word alone | the request is not stored |
-/// | `webhook` | none: the word alone | no handler of events |
-/// | `replay` (events) | `status`, `full` | `status` |
-/// | `payload` (messages) | `message.body`: what tells two messages under one id apart | equal ids are equal messages |
+/// | `store_request` (external effects) | flag, no value | the request is not stored |
+/// | `webhook` | flag, no value | not a webhook handler |
+/// | `replay` (webhooks) | `status`, `full` | `status` |
+/// | `payload` (messages) | `message.body`: distinguishes two messages with the same id | equal ids mean equal messages |
 /// | `allow` | `(pool)`, `(short_retention)`, `(pool, short_retention)` | neither |
 /// | `crate` | the path of `idem_runtime` from the root: `::company_idem`, `crate::prelude::idem` | `::idem_runtime` |
 ///
-/// - **`scope`** says whose keys these are: no caller can collide with, or probe, the keys of another. With
-///   `(account, endpoint)` the same key at another endpoint (method and route) is another key; without, it is a mismatch.
-/// - **`key`**: a request without a key is answered 400, or with `optional` runs in a transaction, unprotected. With
-///   external effects that means no record, no lease and no recovery, step keys that no retry shares, and a transaction
-///   only if it is asked for. A malformed key is 400 in either case.
-/// - **`key_format`**: `any` takes quoted and bare keys and treats both spellings as one key.
-/// - **`mismatch`**: the status for a key that comes again with another request.
-/// - **`retention`**: how long a record answers. A retry that comes later runs again, so less than 24 hours needs
+/// - **`scope`** names the owner of the keys: a caller can neither collide with nor probe the keys of another. With
+///   `(account, endpoint)` the same key at another endpoint (method and route) is another key; without, it is a
+///   mismatch.
+/// - **`key`**: a request without a key gets a 400, or with `optional` runs in a transaction, unprotected. With
+///   external effects, unprotected means: no record, no lease and no recovery, step keys that no retry shares, and a
+///   transaction only if the body opens it. A malformed key is a 400 in both cases.
+/// - **`key_format`**: `any` accepts quoted and bare keys and treats both forms as one key.
+/// - **`mismatch`**: the status for a key that is used again with another request.
+/// - **`retention`**: how long a record is replayed. A later retry runs again, so less than 24 hours needs
 ///   `allow(short_retention)`.
-/// - **`fingerprint`**: what makes two requests the same. `json` does not count white space and the order of members;
-///   a function returns what is to be compared beside method and path.
-/// - **`operation`**: the stored name of the effect, shown in events and metrics. Write it out before you rename a handler.
-///   With external effects step keys are derived from it, and reconcilers are found by it.
-/// - **`in_progress`**: what a request meets whose twin is still running. `reject` answers 409 at once; `wait` waits
-///   for the record, without a connection, and replays it.
-/// - **`on_server_error`**: `store` replays a 5xx as it was; `release` frees the key, so that a retry runs. With external
-///   effects a 5xx may come after the effect, so that `release` is refused: choose `store` where the handler knows what
-///   happened when it answers one, `reconcile` where it does not. Then the 5xx is sent and not stored, and recovery
-///   asks the other system. A `release` of the application's is `store` for them.
-/// - **`isolation`**: the level of the transaction. Serialization failures are retried whole, within a bound. With external
-///   effects it is the level of the completing transaction; one that fails is not retried, and recovery decides.
-/// - **`max_response`**: a longer response is not stored; all is rolled back and the answer is a 500. With external effects
-///   that 500 is stored, or with `reconcile` left to recovery.
+/// - **`fingerprint`**: what makes two requests the same. `json` ignores white space and member order. A function
+///   returns the bytes to compare besides method and path.
+/// - **`operation`**: the stored name of the effect, shown in events and metrics. Write it before you rename a handler.
+///   With external effects, step keys are derived from it, and reconcilers are found by it.
+/// - **`in_progress`**: the response to an in-flight duplicate. `reject` responds with 409 at once; `wait` waits for
+///   the record, without a connection, and replays it.
+/// - **`on_server_error`**: `store` replays a 5xx unchanged; `release` frees the key, so that a retry runs. With
+///   external effects a 5xx may come after the effect, so `release` is refused: choose `store` if the handler knows
+///   what happened when it returns a 5xx, `reconcile` if it does not. With `reconcile` the 5xx is sent but not stored,
+///   and recovery asks the other system. If the application's default is `release`, these handlers use `store`.
+/// - **`isolation`**: the transaction's isolation level. After a serialization failure the whole transaction runs
+///   again, at most four times. With external effects it is the level of the completing transaction; if that fails it
+///   does not run again, and recovery decides.
+/// - **`max_response`**: a larger response is not stored; everything is rolled back and the response is a 500. With
+///   external effects that 500 is stored, or with `reconcile` recovery decides.
 /// - **`methods`**: the methods whose keys count. The others are idempotent by definition (RFC 9110).
-/// - **`set_cookie`**: whether `Set-Cookie` lines are stored and replayed.
-/// - **`effects`**: `database` where all that the handler does is rows of the one database; `external` where some of it
-///   happens in another system, by a call that no rollback takes back. See [below](#effects-elsewhere).
-/// - **`lease`** (external effects): how long an attempt may go without renewing its lease before it counts as dead and is
-///   reconciled. A running attempt renews it by itself. Shorter, a crash is noticed sooner; longer, an attempt survives a
-///   longer stall of its process or database.
-/// - **`store_request`** (external effects): the request is kept with the key, for a reconciler that must know what was
-///   asked. Choose it where the key of a step is not enough to ask the other system; what is in the request then lies in
-///   the database.
-/// - **`allow(pool)`**: a handler that also takes a pool is refused, as what it writes through the pool is outside the
-///   transaction and would be written again by a retry. Allow it where the pool only reads.
-/// - **`crate`**: where `idem_runtime` is renamed in `Cargo.toml`, or re-exported by a crate or module of yours (which
-///   then re-exports its `__private` too).
+/// - **`set_cookie`**: whether `Set-Cookie` headers are stored and replayed.
+/// - **`effects`**: `database` if the handler only changes rows of this database; `external` if some of its effects are
+///   in another system, where no rollback reaches them. See [below](#effects-in-other-systems).
+/// - **`lease`** (external effects): how long an attempt may go without renewing its lease before it counts as stalled
+///   and is reconciled. A running attempt renews it automatically. With a shorter lease a crash is noticed sooner; with
+///   a longer one an attempt survives longer pauses of its process or database.
+/// - **`store_request`** (external effects): stores the request with the key, for a reconciler that needs it. Choose it
+///   if a step key is not enough to ask the other system. The request is then in your database until the record is
+///   decided.
+/// - **`allow(pool)`**: a pool as a parameter is a compile error, because writes through it are outside the transaction
+///   and a retry repeats them. Allow it if the pool only reads.
+/// - **`crate`**: if `idem_runtime` is renamed in `Cargo.toml`, or re-exported by your own crate or module (which
+///   must re-export its `__private` too).
 ///
-/// # Effects elsewhere
+/// # Effects in other systems
 ///
-/// A handler that calls another system says `effects = external`. Its one `&mut` parameter is then not the transaction but
-/// its attempt, `&mut Attempt<Db>` of `idem_runtime`:
+/// A handler that calls another system declares `effects = external`. Its `&mut` parameter is then not the transaction
+/// but its attempt, `&mut Attempt<Db>` of `idem_runtime`:
 ///
 /// ```text
 /// #[idempotent(scope = account, effects = external, lease = "60s", on_server_error = reconcile)]
@@ -136,20 +140,21 @@ use crate::{
 /// }
 /// ```
 ///
-/// The key is committed as in progress before the body runs, so no transaction is open while the other system is called.
-/// `attempt.key(step)` is made of scope, client key, operation and step; `attempt.transaction()` is the transaction that
-/// also writes the record. If the process dies, a retry does not run the handler again: recovery asks the other system.
-/// The module `choosing_effects` of `idem-runtime` tells when to choose which effects, and where the guarantee ends.
+/// The key is committed as in progress before the body runs, so no transaction is open during the call.
+/// `attempt.key(step)` is derived from scope, client key, operation and step. `attempt.transaction()` is the
+/// transaction that also writes the record. If the process dies, a retry does not run the handler again: recovery asks
+/// the other system. The module `choosing_effects` of `idem-runtime` explains when to choose which effects, and where
+/// the guarantee ends.
 ///
 /// # Messages and events
 ///
-/// Queues and senders of webhooks deliver at least once, and say with an id what is the same. With `key` as an expression the
-/// id is the key: it begins with a parameter, also one inside a pattern, and goes on with its fields and methods, as
-/// `message.id`, `job.id()` or `ids[0]`. It is read by reference, before the body has the parameter, and its type is a
-/// `MessageId`: a text, bytes, a whole number, or an `Option` of one. `None` and an empty text are a missing id, which is an
-/// error of its own.
+/// Queues and senders of webhooks deliver at least once, and identify duplicates by an id. If `key` is an expression,
+/// the id is the key. The expression starts with a parameter, also one inside a pattern, followed by fields, methods
+/// and indices, as in `message.id`, `job.id()` or `ids[0]`. It is read by reference, before the body gets the
+/// parameter. Its type is a `MessageId`: a string, a byte slice, an integer, or an `Option` of one. `None` and an empty
+/// string are a missing id, which is an error.
 ///
-/// **A consumer** is a plain `async fn`, called by your own code for each message:
+/// **A consumer** is a plain `async fn` that your own code calls for each message:
 ///
 /// ```text
 /// #[idempotent(scope = source, key = message.id, payload = message.body)]
@@ -159,23 +164,28 @@ use crate::{
 ///
 /// match send_receipt(&idempotency, "orders", &message).await {
 ///     Ok(Once::Ran(_) | Once::AlreadyDone(_)) => queue.acknowledge(&message).await,
-///     Err(ConsumeError::InProgress) => {} // elsewhere: it is delivered again
+///     Err(ConsumeError::InProgress) => {} // another process has it: the queue delivers it again
 ///     Err(error) => queue.reject(&message, error).await,
 /// }
 /// ```
 ///
-/// The function that stands in its place takes `&Idempotency<Db>` first, then the parameters without the transaction, and
-/// returns `Result<Once<T>, ConsumeError<E>>`. Beside the transaction it takes any parameters, by value or by shared reference. It
-/// returns `Result<T, E>`: `T` is stored, as JSON by serde, so that a duplicate is told what the first delivery came to; an
-/// `Err` rolls everything back, as a panic does, and a redelivery runs. When `Once` is there, effect and id are committed:
-/// acknowledge the message then and not before. `scope` names whose ids these are: a `&str`, or a type of yours that is a
-/// `Scope`. The operation is part of the key, so that two consumers have each message once each; another payload under one
-/// id is reported and runs nothing. Dropping the future rolls back. Of the options, `operation`, `retention`, `isolation`,
-/// `allow` and `crate` apply. Choose a `retention` longer than the queue may deliver a message again. The same as a call is
-/// `Idempotency::once`.
+/// The generated function takes `&Idempotency<Db>` first, then the parameters without the transaction, and returns
+/// `Result<Once<T>, ConsumeError<E>>`. Parameters are by value or by shared reference.
 ///
-/// **A handler of events** is an axum handler as above that says `webhook`. This word tells it from a consumer, which its
-/// parameters cannot: without it the function is a consumer, and no route takes it.
+/// - The function returns `Result<T, E>`. `T` is stored as JSON by serde, and a duplicate delivery gets it back. An
+///   `Err` or a panic rolls everything back, and a redelivery runs.
+/// - `Once` means that effect and id are committed: acknowledge the message then, not earlier. Dropping the future
+///   rolls back.
+/// - `scope` names the source of the ids: a `&str`, or your own type that implements `Scope`. The operation is part of the
+///   key, so each consumer processes every message once.
+/// - With `payload`, a different message that reuses an id is reported as an error and runs nothing.
+/// - The options `operation`, `retention`, `isolation`, `allow` and `crate` apply. Choose a `retention` longer than the
+///   queue may redeliver a message.
+///
+/// `Idempotency::once` does the same as a call.
+///
+/// **A webhook handler** is an axum handler as above, marked `webhook`. Without that word the function is a consumer,
+/// and no route accepts it.
 ///
 /// ```text
 /// #[idempotent(webhook, scope = provider, key = event.id, retention = "7d")]
@@ -185,29 +195,31 @@ use crate::{
 /// }
 /// ```
 ///
-/// Verify the signature in the extractor that gives the event. Extractors run before anything looks at the id, so that an
-/// event which is not signed is rejected, and can neither burn an id nor learn of one. Then:
+/// Verify the signature in the extractor that returns the event. Extractors run before the id is used, so an unsigned
+/// event is rejected without consuming an id or revealing whether it exists. Then:
 ///
-/// - an event that was handled is answered with the status of the first time, without body and headers; `replay = full` sends
-///   them again;
-/// - a 5xx or a panic rolls everything back and frees the id, so that the sender's next delivery runs; `on_server_error = store`
-///   makes it final. With external effects it is stored, unless `on_server_error = reconcile`. Answers below 500 are final;
-/// - a delivery while another one runs is a 409, and a store that is down a 503: senders try again;
-/// - id, `scope` and operation make the key, whatever the method. What is around the id may differ from delivery to delivery,
-///   unless `fingerprint` says what counts;
-/// - an event without an id is answered 400, code `event-id-missing`.
+/// - an event that was handled before gets the first status, without body and headers; `replay = full` sends them
+///   again;
+/// - a 5xx or a panic rolls everything back and frees the id, so that the sender's next delivery runs;
+///   `on_server_error = store` makes it final. With external effects it is stored, unless
+///   `on_server_error = reconcile`. Responses below 500 are final;
+/// - a delivery while another one runs gets a 409, and a 503 while the store is down: senders try again;
+/// - id, `scope` and operation make the key, whatever the method. What surrounds the id may differ between deliveries,
+///   unless `fingerprint` defines what counts;
+/// - an event without an id gets a 400, code `event-id-missing`.
 ///
-/// `key_format` and `methods` are of the header, which is not looked at. All other options apply.
+/// `key_format` and `methods` do not apply: the `Idempotency-Key` header is ignored. All other options do.
 ///
-/// # Beside other attributes
+/// # Other attributes
 ///
 /// Above or below: `tracing::instrument` (below, it sees the parameters; above, the call), `utoipa::path` (the
-/// transaction is no parameter of the document), `cfg`, `cfg_attr`, lint levels, documentation. `cfg` on parameters works
-/// too.
+/// transaction is not a parameter of the document), `cfg`, `cfg_attr`, lint levels, documentation. `cfg` on parameters
+/// works too.
 ///
-/// axum's `debug_handler` goes **below**: it then checks the extractors, and that the state holds an `Idempotency`.
-/// Above, it runs first and demands that the transaction be an extractor. As without this attribute it takes the state
-/// from the one `State<…>` parameter; where that is a part of the state, write `#[debug_handler(state = App)]`.
+/// axum's `debug_handler` goes **below**: it then checks the extractors, and that the state contains an `Idempotency`.
+/// Above, it runs first and requires the transaction to be an extractor. As without this attribute, it takes the
+/// state's type from the one `State<…>` parameter; if that is a part of the state, write
+/// `#[debug_handler(state = App)]`.
 #[proc_macro_attribute]
 pub fn idempotent(args: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expanded(args.into(), item.into()).into()

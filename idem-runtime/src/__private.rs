@@ -25,7 +25,7 @@ pub use crate::{
     },
     model::{
         handler_options::{HandlerMarker, HandlerOptions, Replay, ScopeRule},
-        message_id::{EventId, event_id},
+        message_id::{OwnedMessageId, message_id_of},
         options::*,
     },
     openapi::Unnamed,

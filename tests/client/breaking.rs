@@ -22,8 +22,10 @@ pub(crate) enum Act {
     ResetBeforeBody,
     /// Reads the whole request, and resets.
     ResetAfterBody,
-    /// Answers 201, with half of the body it announced.
-    Half,
+    /// Answers with this status and half of the body it announced, and closes.
+    Half(u16),
+    /// The same, and keeps silent then.
+    Stall(u16),
     /// Reads the request, and keeps silent for as long as the server lives.
     Silence,
     /// Answers with this status and the body `done`.
@@ -83,10 +85,13 @@ async fn perform(act: Act, mut connection: TcpStream, seen: &Requests) -> Option
             return None;
         }
         Act::Silence => return Some(connection),
-        Act::Half => "HTTP/1.1 201 Created\r\ncontent-length: 8\r\n\r\nhalf".to_owned(),
+        Act::Half(status) | Act::Stall(status) => format!("HTTP/1.1 {status} Any\r\ncontent-length: 8\r\n\r\nhalf"),
         Act::Answer(status) => format!("HTTP/1.1 {status} Any\r\ncontent-length: 4\r\nconnection: close\r\n\r\ndone"),
     };
     connection.write_all(answer.as_bytes()).await.ok()?;
+    if matches!(act, Act::Stall(_)) {
+        return Some(connection);
+    }
     connection.shutdown().await.ok()?;
     None
 }

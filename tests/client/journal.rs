@@ -13,7 +13,7 @@ use idem_client::{
     reqwest_middleware::{ClientBuilder, ClientWithMiddleware},
 };
 
-use crate::stub::{BODY, PAYMENTS, Script, answer, at_once, gave_up, ours, transport};
+use crate::stub::{BODY, PAYMENTS, Script, answer, at_once, gave_up, in_progress, ours, transport};
 
 /// What outlives the process: calls as bytes, by their keys.
 #[derive(Clone, Default)]
@@ -61,7 +61,7 @@ fn client(script: &Script, disk: &Disk) -> ClientWithMiddleware {
 
 #[tokio::test(start_paused = true)]
 async fn b78_a_call_is_kept_before_its_first_attempt_and_forgotten_after_its_answer() {
-    let (script, disk) = (Script::new([answer(503), answer(409), answer(422)]), Disk::default());
+    let (script, disk) = (Script::new([answer(503), in_progress(), answer(422)]), Disk::default());
     let steps = Arc::clone(&disk.steps);
     let script = script.watched(move || steps.lock().unwrap().push("attempt".to_owned()));
     client(&script, &disk).post(PAYMENTS).body(BODY).send().await.unwrap();

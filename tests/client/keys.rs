@@ -14,10 +14,10 @@ use idem_client::{
     reqwest_middleware::RequestBuilder,
 };
 
-use crate::stub::{Answer, BODY, PAYMENTS, Script, answer, at_once, ours};
+use crate::stub::{Answer, BODY, PAYMENTS, Script, answer, at_once, in_progress, ours};
 
 fn twice_then_done() -> Script {
-    Script::new([answer(503), answer(409), answer(201)])
+    Script::new([answer(503), in_progress(), answer(201)])
 }
 
 fn keys(script: &Script) -> Vec<String> {
@@ -123,6 +123,24 @@ async fn which_methods_get_keys_can_be_chosen() {
     let script = Script::new([answer(503)]);
     script.client(Builder::new().methods([Method::PUT])).post(PAYMENTS).body(BODY).send().await.unwrap();
     assert_eq!((script.seen().len(), script.seen()[0].has_key()), (1, false));
+}
+
+#[tokio::test]
+async fn b78_a_key_may_be_optional() {
+    let script = Script::new([answer(201)]);
+    let client = script.client(Builder::new());
+    let post = |key: Option<Key>| client.post(PAYMENTS).body(BODY).with_extension(key);
+    post(Key::new("order-17").ok()).send().await.unwrap();
+    post(None).send().await.unwrap();
+    let keys = keys(&script);
+    assert_eq!((&*keys[0], keys[1].len()), ("order-17", 36));
+    // It counts as the key in every rule.
+    let two = post(Key::new("a").ok()).with_extension(Key::new("b").unwrap()).send().await;
+    assert!(matches!(ours(two), Error::KeyTwice));
+    let get = client.get(PAYMENTS).with_extension(Some(Key::random())).send().await;
+    assert!(matches!(ours(get), Error::NotProtected { method: Method::GET }));
+    assert_eq!(script.seen().len(), 2);
+    client.get(PAYMENTS).with_extension(None::<Key>).send().await.unwrap();
 }
 
 #[tokio::test]

@@ -3,7 +3,9 @@
 
 use std::{collections::HashSet, net::TcpListener, time::Duration};
 
-use idem_client::{Failure, Key, reqwest_middleware::ClientWithMiddleware};
+use idem_client::{
+    Failure, Key, reqwest_middleware::ClientWithMiddleware, retry_policies::policies::ExponentialBackoff,
+};
 
 use crate::{
     breaking::{Act, Breaking},
@@ -47,14 +49,42 @@ async fn b80_resets_before_and_after_the_body_are_retried() {
 
 #[tokio::test]
 async fn b80_an_answer_that_breaks_off_is_retried() {
-    let server = Breaking::start([Act::Half, Act::Half, Act::Answer(201)]).await;
+    let server = Breaking::start([Act::Half(201), Act::Half(201), Act::Answer(201)]).await;
     assert_eq!(post(&client(), &server).await, (201, "done".to_owned()));
     assert_same(&server, 3);
 }
 
 #[tokio::test]
+async fn b80_an_error_that_breaks_off_or_stalls_is_in_the_error_as_far_as_it_came() {
+    let broken = Breaking::start([Act::Half(503)]).await;
+    let once = ExponentialBackoff::builder().build_with_max_retries(0);
+    let client = at_once().backoff(once).attempt_timeout(Duration::from_millis(500)).build(transport()).unwrap();
+    let error = gave_up(client.post(broken.url("/")).body(BODY).send().await);
+    assert!(matches!(error.last(), Failure::Network(_)), "{error}");
+    let response = error.response().unwrap();
+    assert_eq!((response.status().as_u16(), &response.body()[..], response.is_truncated()), (503, &b"half"[..], true));
+
+    let stalled = Breaking::start([Act::Stall(429)]).await;
+    let error = gave_up(soon("the end", client.post(stalled.url("/")).body(BODY).send()).await);
+    assert!(matches!(error.last(), Failure::TimedOut), "{error}");
+    let response = error.response().unwrap();
+    assert_eq!((response.status().as_u16(), response.is_truncated()), (429, true));
+    assert_eq!(response.headers()["content-length"], "8");
+}
+
+#[tokio::test]
+async fn b80_the_last_response_may_be_older_than_the_last_failure() {
+    let server = Breaking::start([Act::Answer(503), Act::ResetAfterBody]).await;
+    let once = ExponentialBackoff::builder().build_with_max_retries(1);
+    let client = at_once().backoff(once).build(transport()).unwrap();
+    let error = gave_up(client.post(server.url("/")).body(BODY).send().await);
+    assert!(matches!(error.last(), Failure::Network(_)), "{error}");
+    assert_eq!(error.response().map(|response| &response.body()[..]), Some(&b"done"[..]));
+}
+
+#[tokio::test]
 async fn b80_past_what_is_read_ahead_the_answers_end_is_the_callers() {
-    let server = Breaking::start([Act::Half, Act::Answer(201)]).await;
+    let server = Breaking::start([Act::Half(201), Act::Answer(201)]).await;
     let client = at_once().read_ahead(2).build(transport()).unwrap();
     let response = client.post(server.url("/")).body(BODY).send().await.unwrap();
     assert_eq!((response.status().as_u16(), server.seen().len()), (201, 1));
@@ -69,7 +99,7 @@ async fn b80_past_what_is_read_ahead_the_answers_end_is_the_callers() {
 #[tokio::test]
 async fn b80_a_silent_server_costs_one_attempt() {
     let server = Breaking::start([Act::Silence, Act::Answer(201)]).await;
-    let client = at_once().attempt_timeout(Duration::from_millis(200)).build(transport()).unwrap();
+    let client = at_once().attempt_timeout(Duration::from_secs(1)).build(transport()).unwrap();
     assert_eq!(post(&client, &server).await, (201, "done".to_owned()));
     assert_same(&server, 2);
 }
@@ -90,6 +120,7 @@ async fn b80_the_last_error_is_the_networks_without_the_url() {
     let client = at_once().budget(Duration::from_millis(50)).build(transport()).unwrap();
     let error = gave_up(client.post(format!("http://{address}/?token=s3cret")).send().await);
     assert!(matches!(error.last(), Failure::Network(error) if error.is_connect()), "{error}");
+    assert!(error.response().is_none());
     assert!(error.attempts() > 1 && std::error::Error::source(&*error).is_some());
     assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
 }

@@ -1,10 +1,10 @@
 //! The example `payments` behind a proxy that cuts connections: however often, one payment, and the client has its answer.
 //! And its database behind another one, which loses the answer to COMMIT.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use idem_client::{
-    Builder, Call, Key,
+    Builder, Call, Error, Key, KeyQuoting,
     reqwest::Response,
     reqwest_middleware::{ClientWithMiddleware, RequestBuilder},
 };
@@ -15,10 +15,10 @@ use crate::{
     cutting::{Cut, Cutting},
     journal::Disk,
     seen::rows,
-    stub::{at_once, transport},
+    stub::{at_once, ours, transport},
     support::{
         databases::{postgres, sqlite},
-        http,
+        http, keys,
         process::{Process, payments},
         proxy::{self, Proxy},
         soon,
@@ -130,6 +130,35 @@ async fn b80_one_effect_when_the_database_or_its_answer_to_commit_is_lost() {
         assert_eq!((response.status().as_u16(), replayed(&response)), (201, cut == proxy::Cut::After), "{mark}");
         assert_eq!(rows(&database, mark).await, 1, "{mark}");
     }
+}
+
+/// The server runs the same table.
+#[tokio::test]
+async fn b78_client_and_server_take_the_same_keys() {
+    let database = sqlite();
+    let process = payments(&database.url()).await;
+    let client = client();
+    let quoting = builder().key_quoting(KeyQuoting::Quoted).build(transport()).unwrap();
+    let url = format!("http://{}/payments", process.address());
+    let mut expected = HashSet::new();
+    for (line, key) in keys::lines() {
+        let by_line = payment(&client, url.clone(), "tok_visa").header("idempotency-key", &line).send().await;
+        let Some(key) = key else {
+            assert!(matches!(ours(by_line), Error::KeyMalformed), "{line:?}");
+            continue;
+        };
+        let response = by_line.unwrap();
+        assert_eq!((response.status().as_u16(), replayed(&response)), (201, !expected.insert(key.clone())), "{line:?}");
+        assert_eq!(response.extensions().get::<Key>().unwrap().as_str(), key);
+        for client in [&client, &quoting] {
+            let chosen = payment(client, url.clone(), "tok_visa").with_extension(Key::new(&*key).unwrap());
+            assert!(replayed(&chosen.send().await.unwrap()), "{line:?}");
+        }
+    }
+    for characters in keys::not_keys() {
+        assert!(matches!(Key::new(&*characters), Err(Error::KeyMalformed)), "{characters:?}");
+    }
+    assert_eq!(made(&process).await, (json!(expected.len()), json!(expected.len())));
 }
 
 #[tokio::test]

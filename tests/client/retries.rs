@@ -3,12 +3,16 @@
 
 use std::time::Duration;
 
-use idem_client::{Builder, Error, Key, RefusedRedirect, retry_policies::policies::ExponentialBackoff};
+use idem_client::{Builder, Error, ErrorResponse, Key, RefusedRedirect, retry_policies::policies::ExponentialBackoff};
 use tokio::time::Instant;
 
-use crate::stub::{Answer, BODY, PAYMENTS, Script, answer, at_once, gave_up, status_of};
+use crate::stub::{Answer, BODY, PAYMENTS, Script, answer, at_once, gave_up, in_progress, status_of};
 
 const SECOND: Duration = Duration::from_secs(1);
+
+fn few(retries: u32) -> ExponentialBackoff {
+    ExponentialBackoff::builder().build_with_max_retries(retries)
+}
 
 /// Sends one call to a script, without backoff; the status it ended with.
 async fn send(answers: impl IntoIterator<Item = Answer>) -> (u16, Script) {
@@ -19,8 +23,85 @@ async fn send(answers: impl IntoIterator<Item = Answer>) -> (u16, Script) {
 
 #[tokio::test(start_paused = true)]
 async fn b80_409_twice_then_200() {
-    let (status, script) = send([answer(409).with("retry-after", "1"), answer(409), answer(200)]).await;
+    let (status, script) = send([answer(409).with("retry-after", "1"), in_progress(), answer(200)]).await;
     assert_eq!((status, script.waits()), (200, vec![1000, 0]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn b80_a_409_of_the_application_is_returned_with_its_body() {
+    for no in [answer(409).saying("already paid"), answer(409).saying(r#"{"code":"already-paid"}"#)] {
+        let script = Script::new([no.clone(), answer(201)]);
+        let response = script.client(at_once()).post(PAYMENTS).body(BODY).send().await.unwrap();
+        assert_eq!((response.status().as_u16(), script.seen().len()), (409, 1));
+        assert_eq!(response.text().await.unwrap(), no.body);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b80_a_long_error_body_is_the_callers_to_the_last_byte() {
+    for length in [ErrorResponse::MAX_BODY, ErrorResponse::MAX_BODY + 1, 3 * 1024 * 1024] {
+        let body: String = ('a'..='z').cycle().take(length).collect();
+        let script = Script::new([answer(409).saying(&body)]);
+        let response = script.client(at_once().read_ahead(0)).post(PAYMENTS).body(BODY).send().await.unwrap();
+        assert!(response.text().await.unwrap() == body, "{length}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b80_a_429_waits_as_long_as_the_server_asks() {
+    let (status, script) = send([answer(429).with("retry-after", "7"), answer(201)]).await;
+    assert_eq!((status, script.waits()), (201, vec![7_000]));
+    // An earlier retry would be refused again, so a wait over the maximum is not shortened.
+    let script = Script::new([answer(429).with("retry-after", "31"), answer(201)]);
+    let gave_up = gave_up(script.client(at_once()).post(PAYMENTS).body(BODY).send().await);
+    assert_eq!((script.seen().len(), status_of(gave_up.last())), (1, Some(429)));
+    assert_eq!(gave_up.response().unwrap().headers()["retry-after"], "31");
+    let script = Script::new([answer(429).with("retry-after", "31"), answer(201)]);
+    script.client(at_once().max_retry_after(Duration::ZERO)).post(PAYMENTS).body(BODY).send().await.unwrap();
+    assert_eq!(script.waits(), [0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b80_which_responses_are_retried_is_the_callers_choice() {
+    type Rule = fn(&ErrorResponse) -> bool;
+    let locked: Rule = |response| response.status() == 423 || response.is_retried_by_default();
+    let coded: Rule = |response| response.code().as_deref() == Some("idempotency_key_in_use");
+    let never: Rule = |_| false;
+    let always: Rule = |_| true;
+    let in_use = answer(409).saying(r#"{"code":"idempotency_key_in_use"}"#);
+    for (rule, first, status) in [
+        (locked, answer(423), 201),
+        (locked, answer(503), 201),
+        (locked, answer(409), 409),
+        (coded, in_use, 201),
+        (coded, answer(409), 409),
+        (coded, in_progress(), 409),
+        (never, answer(503).with("retry-after", "1"), 503),
+        (never, answer(429).with("retry-after", "1"), 429),
+        (always, answer(404), 201),
+        // The rule is for errors: no other response is retried, nor one that the server has stored.
+        (always, answer(202), 202),
+        (always, answer(304), 304),
+        (always, answer(404).with("idempotent-replayed", "true"), 404),
+    ] {
+        let script = Script::new([first.clone(), answer(201)]);
+        let response = script.client(at_once().retry_on(rule)).post(PAYMENTS).body(BODY).send().await.unwrap();
+        let attempts = if status == 201 { 2 } else { 1 };
+        assert_eq!((response.status().as_u16(), script.seen().len()), (status, attempts), "{first:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b80_the_last_response_is_in_the_error() {
+    for (length, truncated) in [(0, false), (ErrorResponse::MAX_BODY, false), (ErrorResponse::MAX_BODY + 1, true)] {
+        let last = answer(503).with("x-request-id", "7").saying(&"b".repeat(length));
+        let script = Script::new([answer(500), last]);
+        let gave_up = gave_up(script.client(at_once().backoff(few(1))).post(PAYMENTS).body(BODY).send().await);
+        let response = gave_up.response().unwrap();
+        assert_eq!((response.status().as_u16(), &response.headers()["x-request-id"]), (503, &"7".parse().unwrap()));
+        assert_eq!((response.body().len(), response.is_truncated()), (length.min(64 * 1024), truncated));
+        assert!(response.body().iter().all(|byte| *byte == b'b'));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -33,8 +114,12 @@ async fn b80_each_5xx_is_retried() {
 
 #[tokio::test(start_paused = true)]
 async fn b80_no_other_answer_is_retried() {
-    for last in [200, 201, 202, 204, 300, 304, 400, 401, 402, 403, 404, 408, 410, 412, 413, 422, 425, 429, 451] {
+    for last in [200, 201, 202, 204, 300, 304, 400, 401, 402, 403, 404, 408, 410, 412, 413, 422, 425, 451] {
         let (status, script) = send([answer(last).with("retry-after", "1"), answer(201)]).await;
+        assert_eq!((status, script.seen().len()), (last, 1));
+    }
+    for last in [409, 429] {
+        let (status, script) = send([answer(last).with("retry-after", "soon"), answer(201)]).await;
         assert_eq!((status, script.seen().len()), (last, 1));
     }
 }
@@ -43,7 +128,7 @@ async fn b80_no_other_answer_is_retried() {
 async fn b80_a_replay_is_final_whatever_its_status() {
     for stored in [500, 503, 409] {
         let replay = answer(stored).with("idempotent-replayed", "true").with("retry-after", "1");
-        let (status, script) = send([answer(stored), replay, answer(201)]).await;
+        let (status, script) = send([answer(503), replay, answer(201)]).await;
         assert_eq!((status, script.seen().len()), (stored, 2));
     }
     let (status, _) = send([answer(500).with("idempotent-replayed", "false"), answer(201)]).await;
@@ -124,9 +209,8 @@ async fn b80_a_wait_that_does_not_fit_is_not_begun() {
 
 #[tokio::test(start_paused = true)]
 async fn the_number_of_retries_can_be_limited() {
-    let script = Script::new([answer(409)]);
-    let few = ExponentialBackoff::builder().build_with_max_retries(2);
-    let gave_up = gave_up(script.client(Builder::new().backoff(few)).post(PAYMENTS).send().await);
+    let script = Script::new([in_progress()]);
+    let gave_up = gave_up(script.client(Builder::new().backoff(few(2))).post(PAYMENTS).send().await);
     assert_eq!((gave_up.attempts(), script.seen().len(), status_of(gave_up.last())), (3, 3, Some(409)));
 }
 

@@ -74,7 +74,7 @@ async fn b73_no_key_and_no_body_is_written_down() {
     tracing_subscriber::registry().with(layer.with_writer(|| Writer)).init();
 
     let key = Key::new("key-secret").unwrap();
-    let server = Breaking::start([Act::ResetAfterBody, Act::Half, Act::Answer(503), Act::Answer(201)]).await;
+    let server = Breaking::start([Act::ResetAfterBody, Act::Half(201), Act::Answer(503), Act::Answer(201)]).await;
     let builder = at_once().journal(Forgetless);
     let client = builder.clone().build(transport().connection_verbose(true)).unwrap();
     let client = ClientBuilder::from_client(client).with(Showing).build();

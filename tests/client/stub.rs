@@ -43,20 +43,31 @@ impl Seen {
 }
 
 /// An answer of a script.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: String,
 }
 
 pub(crate) fn answer(status: u16) -> Answer {
-    Answer { status, headers: Vec::new() }
+    Answer { status, headers: Vec::new(), body: "the body".to_owned() }
+}
+
+/// What idem says while the first attempt is in flight.
+pub(crate) fn in_progress() -> Answer {
+    let body = r#"{"type":"urn:idem:problem:in-progress","status":409,"code":"in-progress"}"#;
+    answer(409).with("content-type", "application/problem+json").saying(body)
 }
 
 impl Answer {
     pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.to_owned()));
         self
+    }
+
+    pub(crate) fn saying(self, body: &str) -> Self {
+        Self { body: body.to_owned(), ..self }
     }
 
     pub(crate) fn to(status: u16, location: &str) -> Self {
@@ -119,7 +130,7 @@ impl Middleware for Script {
         for (name, value) in &answer.headers {
             response = response.header(*name, value);
         }
-        Ok(response.body("the body").unwrap().into())
+        Ok(response.body(answer.body).unwrap().into())
     }
 }
 

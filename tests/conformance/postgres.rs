@@ -17,9 +17,9 @@ pub const AGE: &str = "UPDATE idem_records SET created_at = created_at - make_in
 /// Ends every lease, at this very moment.
 pub const LAPSE: &str = "UPDATE idem_records SET lease_until = clock_timestamp() WHERE attempt IS NOT NULL";
 
-/// Leaves half a second of every lease.
-pub const HALF_A_SECOND: &str = "UPDATE idem_records \
-    SET lease_until = clock_timestamp() + interval '500 ms' WHERE attempt IS NOT NULL";
+/// Leaves less than a second of every lease.
+pub const UNDER_A_SECOND: &str = "UPDATE idem_records \
+    SET lease_until = clock_timestamp() + interval '950 ms' WHERE attempt IS NOT NULL";
 
 /// Leaves half a minute of every lease.
 pub const HALF_A_MINUTE: &str = "UPDATE idem_records \

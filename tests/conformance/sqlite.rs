@@ -22,9 +22,9 @@ pub const AGE: &str =
 pub const LAPSE: &str = "UPDATE idem_records \
     SET lease_until = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) WHERE attempt IS NOT NULL";
 
-/// Leaves half a second of every lease.
-pub const HALF_A_SECOND: &str = "UPDATE idem_records \
-    SET lease_until = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + 500 WHERE attempt IS NOT NULL";
+/// Leaves less than a second of every lease.
+pub const UNDER_A_SECOND: &str = "UPDATE idem_records \
+    SET lease_until = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + 950 WHERE attempt IS NOT NULL";
 
 /// Leaves half a minute of every lease.
 pub const HALF_A_MINUTE: &str = "UPDATE idem_records \

@@ -3,13 +3,16 @@
 
 use std::time::Duration;
 
+use idem_runtime::messages::{ConsumeError, Once};
 use idem_tests::{
     assertions::{assert_problem, assert_replayed, count, no_session, records, rows},
     databases::{Postgres, postgres},
+    gate::Gate,
     http::Connection,
     log_capture::{complaints, listen},
     proxy::Proxy,
     service::{Service, request},
+    soon,
 };
 use sqlx::{Executor, postgres::PgPoolOptions};
 
@@ -122,4 +125,39 @@ async fn b47_a_disconnect_in_the_handler_does_not_free_the_key() {
     service.probe.gate.open();
     assert_replayed(&service.retry("k", "wait").await);
     assert_eq!((rows(&database, "k").await, service.runs()), (1, 1));
+}
+
+/// The rollback is sent after the drop, by another task: until the server has run it, the id is in progress.
+#[tokio::test]
+async fn b82_a_dropped_consumer_keeps_its_id_until_the_server_has_rolled_back() {
+    let database = postgres().await;
+    let proxy = Proxy::start(&database).await;
+    let pool = database.pool_with(2, proxy.options(&database)).await;
+    let service = Service::start_with(&database, pool, |builder| builder).await;
+    let deliver = |gate: Gate| {
+        let idempotency = service.idempotency.clone();
+        async move {
+            let consumer = idempotency.consumer("receipt");
+            let effect = idempotency.consumer("receipt").once("queue", "m", |_| {
+                Box::pin(async move {
+                    gate.pass().await;
+                    Ok::<_, sqlx::Error>(())
+                })
+            });
+            effect.await
+        }
+    };
+    let (closed, open) = (Gate::new(), Gate::new());
+    open.open();
+    let first = tokio::spawn(deliver(closed.clone()));
+    closed.entered().await;
+    let rollback = proxy.hold("ROLLBACK");
+    first.abort();
+    assert!(soon("its end", first).await.unwrap_err().is_cancelled());
+    soon("the rollback", rollback.sprung()).await;
+    let second = soon("an answer", deliver(open.clone())).await;
+    assert!(matches!(second, Err(ConsumeError::InProgress)), "{second:?}");
+    rollback.release();
+    database.no_transaction().await;
+    assert!(matches!(soon("an answer", deliver(open)).await, Ok(Once::Ran(()))));
 }

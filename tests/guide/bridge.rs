@@ -8,7 +8,7 @@ use axum::{
 };
 use idem_runtime::{Settle, idempotent};
 
-/// What the old table knows this request by.
+/// The key of this request in the old table.
 struct OldKey {
     key: String,
     account: i64,
@@ -17,12 +17,12 @@ struct OldKey {
 
 impl OldKey {
     fn of(headers: &HeaderMap, account: &Account, endpoint: &'static str) -> Self {
-        // As the old code read it: quotes, if the client sends any, are part of what it stored.
+        // As the old code read it: it stored quotes, if the client sent any.
         let key = headers.get("idempotency-key").and_then(|key| key.to_str().ok()).unwrap_or_default();
         Self { key: key.to_owned(), account: account.id, endpoint }
     }
 
-    /// Claims it. If it is taken, this is the answer.
+    /// Claims the key. If it is taken, returns the response.
     async fn claim(&self, tx: &mut Connection) -> Result<Option<Response>, sqlx::Error> {
         let insert = "INSERT INTO idempotency_keys (key, account, endpoint) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
         let insert = sqlx::query(insert).bind(&self.key).bind(self.account).bind(self.endpoint);
@@ -35,12 +35,12 @@ impl OldKey {
         let status = status.and_then(|status| StatusCode::from_u16(status.try_into().ok()?).ok());
         Ok(Some(match status {
             Some(status) => (status, [(CONTENT_TYPE, "application/json")], body.unwrap_or_default()).into_response(),
-            // Begun by code that commits its claim first. Nothing is stored: the next try asks again.
+            // Begun by code that commits its claim first. Nothing is stored: the next attempt looks again.
             None => (StatusCode::CONFLICT, Settle::NothingExecuted).into_response(),
         }))
     }
 
-    /// Stores the answer for the nodes of release 1.
+    /// Stores the response for the nodes of release 1.
     async fn done(&self, tx: &mut Connection, status: StatusCode, body: &str) -> Result<(), sqlx::Error> {
         let update =
             "UPDATE idempotency_keys SET status = $4, response = $5 WHERE key = $1 AND account = $2 AND endpoint = $3";
@@ -57,8 +57,8 @@ async fn create_payment(
     Json(payment): Json<Payment>,
 ) -> Result<Response, AppError> {
     let old = OldKey::of(&headers, &account, "POST /payments");
-    if let Some(answer) = old.claim(&mut *tx).await? {
-        return Ok(answer);
+    if let Some(response) = old.claim(&mut *tx).await? {
+        return Ok(response);
     }
     let body = insert_payment(&mut *tx, &account, &payment).await?; // the work, as before
     old.done(tx, StatusCode::CREATED, &body).await?;

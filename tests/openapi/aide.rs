@@ -52,7 +52,7 @@ mod payments {
         Ok(Json(order))
     }
 
-    /// What it returns cannot be named, so that aide is told.
+    /// A signature cannot name what it returns, so the route describes it to aide.
     #[idempotent(scope = account, effects = external, key = required)]
     pub(crate) async fn charge(
         account: Account,

@@ -98,7 +98,7 @@ mod with_utoipa {
             let paid = response(pay, "201");
             paid.extensions = Some(extensions.clone());
             paid.headers.insert("idempotent-replayed".to_owned(), Header::default().into());
-            // In an order of its own, and with an example that is read as none.
+            // In another order than by name, and with an example that is not read again.
             let mut csv = Content::default();
             csv.example = Some(Value::Null);
             paid.content.shift_insert(0, "text/csv".to_owned(), csv.into());

@@ -17,113 +17,8 @@ use std::time::Duration;
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-mod payments {
-    use axum::{Json, extract::State, http::StatusCode};
-    use idem_openapi::app::{Account, Gate, Order};
-    use idem_runtime::{Attempt, idempotent};
-    use sqlx::{Sqlite, SqliteConnection, Transaction};
-
-    type Answer = (StatusCode, Json<Order>);
-
-    async fn answer(gate: Gate, order: Order) -> Answer {
-        if order.held {
-            gate.pass().await;
-        }
-        (StatusCode::CREATED, Json(order))
-    }
-
-    /// Pays.
-    #[utoipa::path(
-        post,
-        path = "/payments",
-        request_body = Order,
-        responses((status = 201, description = "paid", body = Order), (status = 422, description = "not a payment"))
-    )]
-    #[idempotent(scope = account)]
-    pub(crate) async fn pay(
-        account: Account,
-        State(gate): State<Gate>,
-        tx: &mut SqliteConnection,
-        Json(order): Json<Order>,
-    ) -> Answer {
-        let _ = tx;
-        answer(gate, order).await
-    }
-
-    /// Pays back.
-    #[idempotent(
-        scope = (account, endpoint),
-        key = optional,
-        key_format = uuid,
-        mismatch = 400,
-        retention = "30d",
-        fingerprint = json,
-        in_progress = wait("20ms"),
-    )]
-    #[utoipa::path(
-        post,
-        path = "/payments/{id}/refunds",
-        params(("id" = String, Path), ("idempotency-key" = String, Header, description = "by hand")),
-        request_body = Order,
-        responses((status = 201, description = "refunded", body = Order))
-    )]
-    pub(crate) async fn refund(
-        State(gate): State<Gate>,
-        account: Account,
-        tx: &mut Transaction<'_, Sqlite>,
-        Json(order): Json<Order>,
-    ) -> Answer {
-        let _ = tx;
-        answer(gate, order).await
-    }
-
-    /// Charges.
-    #[utoipa::path(
-        post,
-        path = "/charges",
-        request_body = Order,
-        responses((status = 201, description = "charged", body = Order))
-    )]
-    #[idempotent(scope = account, effects = external, key_format = ulid)]
-    pub(crate) async fn charge(
-        account: Account,
-        attempt: &mut Attempt<Sqlite>,
-        State(gate): State<Gate>,
-        Json(order): Json<Order>,
-    ) -> Answer {
-        let _ = attempt;
-        answer(gate, order).await
-    }
-
-    /// Describes; PUT is idempotent by itself.
-    #[utoipa::path(
-        method(patch, put),
-        path = "/payments/{id}",
-        params(("id" = String, Path)),
-        request_body = Order,
-        responses((status = 201, description = "described", body = Order))
-    )]
-    #[idempotent(scope = account, key_format = quoted)]
-    pub(crate) async fn r#type(
-        account: Account,
-        State(gate): State<Gate>,
-        tx: &mut SqliteConnection,
-        Json(order): Json<Order>,
-    ) -> Answer {
-        let _ = tx;
-        answer(gate, order).await
-    }
-
-    /// Lists.
-    #[utoipa::path(get, path = "/payments", responses((status = 200, description = "all")))]
-    pub(crate) async fn list() {}
-
-    /// In no document.
-    #[idempotent(scope = account)]
-    pub(crate) async fn undocumented(account: Account, tx: &mut SqliteConnection) {
-        let _ = tx;
-    }
-}
+#[path = "utoipa/payments.rs"]
+mod payments;
 
 mod reexport {
     pub(crate) use super::payments::{__path_refund, refund};
@@ -247,7 +142,7 @@ async fn b96_what_is_said_of_a_protected_operation() {
     for said in ["30 days", "at this endpoint", "20 milliseconds", "gets 400", "white space", "Without a key"] {
         assert!(text.contains(said), "{said}: {text}");
     }
-    // What was declared by hand, in another spelling, is replaced.
+    // The header that `utoipa::path` declares in lower case is replaced.
     assert_eq!(refund.value["parameters"].as_array().expect("parameters").len(), 2);
     assert_eq!(refund.codes("400"), ["idempotency-key-malformed", "idempotency-key-reuse"]);
     assert!(!refund.statuses().contains("422"));

@@ -6,7 +6,7 @@ use std::{env, str::FromStr, thread, time::Duration};
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, Executor, PgPool, SqlitePool,
     postgres::{PgConnectOptions, PgConnection, PgPoolOptions, PgSslMode},
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions},
+    sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions},
 };
 use tempfile::TempDir;
 
@@ -103,6 +103,21 @@ impl Postgres {
         server.close().await.expect("a clean end");
     }
 
+    /// Waits until no session of this database is in a transaction: what a dropped one has begun is rolled back, and its locks
+    /// are free. A rollback is sent after the drop, by another task.
+    pub async fn no_transaction(&self) {
+        let mut connection = self.connect().await;
+        let some_are_left = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() \
+            AND backend_type = 'client backend' AND xact_start IS NOT NULL AND pid <> pg_backend_pid())";
+        let ended = async {
+            while sqlx::query_scalar(some_are_left).fetch_one(&mut connection).await.expect("an open connection") {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        soon("the end of transactions", ended).await;
+        connection.close().await.expect("a clean end");
+    }
+
     /// Runs a statement on the server's own database, as its superuser.
     pub async fn on_server(&self, sql: &str) {
         let mut server = self.connect_to_server().await;
@@ -153,6 +168,15 @@ impl Sqlite {
     /// The file as a URL, for another process.
     pub fn url(&self) -> String {
         format!("sqlite://{}?mode=rwc", self.folder.path().join("test.db").display())
+    }
+
+    /// Waits until nobody writes: what a dropped transaction has begun is rolled back. A rollback comes after the drop, in
+    /// another thread.
+    pub async fn no_transaction(&self) {
+        let options = self.options().busy_timeout(Duration::from_secs(30));
+        let mut connection = SqliteConnection::connect_with(&options).await.expect("a connection to the test's file");
+        connection.execute("BEGIN IMMEDIATE; ROLLBACK").await.expect("the file's one writer to be free");
+        connection.close().await.expect("a clean end");
     }
 
     /// A pool of at most so many connections.

@@ -16,6 +16,7 @@ pub mod assertions;
 pub mod databases;
 pub mod gate;
 pub mod http;
+pub mod keys;
 pub mod log_capture;
 pub mod network;
 pub mod process;

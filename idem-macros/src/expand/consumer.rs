@@ -1,5 +1,5 @@
 //! The consumer: a function for the user's own code. It takes the `Idempotency` first, then all parameters but the
-//! transaction, and returns what became of the message.
+//! transaction, and returns the outcome.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
@@ -63,7 +63,7 @@ fn begin(private: &TokenStream, plan: &Plan<'_>, id: &Access, payload: Option<&A
     let names = extractors(plan).map(|(_, name)| name);
     let borrowed = quote_spanned!(Span::mixed_site()=> (#(&#names,)*));
     let source = read(private, "scope_of", &plan.scope, &borrowed);
-    let id = read(private, "event_id", id, &borrowed);
+    let id = read(private, "message_id_of", id, &borrowed);
     let payload = match payload {
         None => quote_spanned!(Span::mixed_site()=> #private::Payload::NONE),
         Some(payload) => read(private, "payload_of", payload, &borrowed),

@@ -17,7 +17,7 @@ pub(super) fn of_requests(private: &TokenStream, plan: &Plan<'_>, when: &TokenSt
 
 /// A handler whose key is in the event that it receives.
 pub(super) fn of_events(private: &TokenStream, plan: &Plan<'_>, id: &Access, when: &TokenStream) -> Parts {
-    let id = read(private, "event_id", id, &call_arguments(private));
+    let id = read(private, "message_id_of", id, &call_arguments(private));
     let begin = quote_spanned! {Span::mixed_site()=> {
         let __id = #id;
         #private::Call::begin_event(__call, __scope, __id)
@@ -103,7 +103,7 @@ fn attempts(private: &TokenStream, plan: &Plan<'_>) -> TokenStream {
                 (&&#private::Probe(&__result)).__cause()
             };
             let __outcome = #outcome;
-            if let #private::Option::Some(__response) = #private::RunningAttempt::settle(__claim, __outcome).await {
+            if let #private::Option::Some(__response) = #private::Attempts::settle(&mut __attempts, __claim, __outcome).await {
                 return __response;
             }
         }

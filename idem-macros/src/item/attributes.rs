@@ -1,5 +1,5 @@
 //! The function's other attributes, sorted by where they belong in the expansion.
-//! And what `debug_handler` says in its own list.
+//! Also reads the state's type from `debug_handler`.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
@@ -9,7 +9,7 @@ use crate::errors::Errors;
 
 #[derive(Clone, Default)]
 pub(crate) struct Attributes {
-    /// They describe the item as others see it: documentation, `cfg`, lints, `utoipa::path`.
+    /// They describe the item to its users: documentation, `cfg`, lints, `utoipa::path`.
     pub(crate) outer: Vec<Attribute>,
     /// They rewrite the function or name its parameters, such as `instrument`.
     pub(crate) inner: Vec<Attribute>,
@@ -27,7 +27,7 @@ enum Place {
 impl Attributes {
     pub(super) fn sort(attributes: Vec<Attribute>, errors: &mut Errors) -> Self {
         let mut sorted = Self::default();
-        for attribute in attributes.into_iter().flat_map(singly) {
+        for attribute in attributes.into_iter().flat_map(split_cfg_attr) {
             match place(&attribute) {
                 Place::Outer => sorted.outer.push(attribute),
                 Place::Inner => sorted.inner.push(attribute),
@@ -39,9 +39,10 @@ impl Attributes {
     }
 }
 
-/// `#[cfg_attr(p, a, b)]` as `#[cfg_attr(p, a)] #[cfg_attr(p, b)]`: `a` and `b` may belong in different places.
+/// Splits `#[cfg_attr(p, a, b)]` into `#[cfg_attr(p, a)] #[cfg_attr(p, b)]`: `a` and `b` may belong in different
+/// places.
 /// `a` may be a `cfg_attr` too: `#[cfg_attr(p, cfg_attr(q, a))]` is `#[cfg_attr(all(p, q), a)]`.
-fn singly(attribute: Attribute) -> Vec<Attribute> {
+fn split_cfg_attr(attribute: Attribute) -> Vec<Attribute> {
     let single = |meta: Meta| Attribute { meta, ..attribute.clone() };
     flattened(&attribute.meta).into_iter().map(single).collect()
 }

@@ -1,5 +1,5 @@
-//! An item that cannot be parsed: what is left of it, and whether rustc reports it anyway.
-//! Works on tokens alone.
+//! An item that does not parse: its name and visibility, and whether rustc reports it anyway.
+//! Works on tokens only.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 

@@ -11,13 +11,13 @@ use crate::errors::Errors;
 /// More predicates would make more than 64 variants.
 const MAX_PREDICATES: usize = 6;
 
-/// The function where the attributes in `when` hold.
+/// The function under the `cfg` attributes in `when`.
 pub(crate) struct Variant {
     pub(crate) when: TokenStream,
     pub(crate) function: Function,
 }
 
-/// Every variant of `function`. Without `cfg` on a parameter that is the function itself.
+/// Returns every variant of `function`. If no parameter has a `cfg`, that is the function itself.
 pub(crate) fn variants(function: &Function, errors: &mut Errors) -> Vec<Variant> {
     let mut predicates: Vec<TokenStream> = Vec::new();
     for predicate in function.sig.inputs.iter().filter_map(predicate) {
@@ -33,25 +33,25 @@ pub(crate) fn variants(function: &Function, errors: &mut Errors) -> Vec<Variant>
         return vec![Variant { when: TokenStream::new(), function: function.clone() }];
     }
     (0..1_usize << predicates.len())
-        .map(|answers| {
-            let holds = |index: usize| answers >> index & 1 == 0;
+        .map(|combination| {
+            let holds = |index: usize| combination >> index & 1 == 0;
             let when = predicates.iter().enumerate().map(|(index, predicate)| {
                 if holds(index) { quote!(#[cfg(#predicate)]) } else { quote!(#[cfg(not(#predicate))]) }
             });
-            let stands = |argument: &FnArg| {
+            let is_kept = |argument: &FnArg| {
                 predicate(argument).is_none_or(|own| {
                     predicates.iter().enumerate().any(|(index, known)| holds(index) && same(known, &own))
                 })
             };
-            Variant { when: when.collect(), function: with(function, stands) }
+            Variant { when: when.collect(), function: with(function, is_kept) }
         })
         .collect()
 }
 
-/// `function` with the parameters that stand, without their `cfg`s.
-fn with(function: &Function, stands: impl Fn(&FnArg) -> bool) -> Function {
+/// `function` with the parameters that are kept, without their `cfg`s.
+fn with(function: &Function, is_kept: impl Fn(&FnArg) -> bool) -> Function {
     let mut function = function.clone();
-    function.sig.inputs = function.sig.inputs.into_iter().filter(stands).collect();
+    function.sig.inputs = function.sig.inputs.into_iter().filter(is_kept).collect();
     for argument in &mut function.sig.inputs {
         let attributes = attributes_mut(argument);
         *attributes = std::mem::take(attributes).into_iter().filter_map(without_demand).collect();
@@ -65,7 +65,7 @@ fn predicate(argument: &FnArg) -> Option<TokenStream> {
         FnArg::Receiver(receiver) => &receiver.attrs,
         FnArg::Typed(typed) => &typed.attrs,
     };
-    let mut all: Vec<_> = attributes.iter().filter_map(demand).collect();
+    let mut all: Vec<_> = attributes.iter().filter_map(cfg_predicate).collect();
     match all.len() {
         0 | 1 => all.pop(),
         _ => Some(quote!(all(#(#all),*))),
@@ -73,7 +73,7 @@ fn predicate(argument: &FnArg) -> Option<TokenStream> {
 }
 
 /// What `attribute` demands, if it is a `cfg`, or a `cfg_attr` with one in it.
-fn demand(attribute: &Attribute) -> Option<TokenStream> {
+fn cfg_predicate(attribute: &Attribute) -> Option<TokenStream> {
     demand_of(&attribute.meta)
 }
 

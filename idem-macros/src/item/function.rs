@@ -1,5 +1,5 @@
 //! The annotated function. Its body stays tokens, so that half-typed code is reported once, by rustc.
-//! What the signature may not have is checked in `plan`.
+//! `plan` checks the signature.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use syn::{
@@ -14,15 +14,15 @@ use super::{
 };
 use crate::errors::Errors;
 
-/// What the attribute was put on.
+/// The item that the attribute annotates.
 pub(crate) enum Item {
     Function(Box<Function>),
-    /// A function whose signature cannot be read; its name can.
+    /// A function whose signature does not parse, but whose name is known.
     Named {
         vis: TokenStream,
         name: Ident,
     },
-    /// No function.
+    /// Not a function.
     Other(TokenStream),
 }
 
@@ -37,20 +37,20 @@ pub(crate) struct Function {
 #[derive(Clone)]
 pub(crate) enum Body {
     Block(Group),
-    /// No block; the tokens that stand in its place.
+    /// No block, but these tokens in its place.
     Missing(TokenStream),
 }
 
-/// Reads the item; what makes it unreadable goes to `errors`.
+/// Parses the item. If it does not parse, `errors` says why.
 pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Item {
-    let whole = item.clone();
+    let original = item.clone();
     let read = |input: ParseStream<'_>| {
         let attributes = input.call(Attribute::parse_outer)?;
         let vis: Visibility = input.parse()?;
         if !is_function(input) {
-            no_function(input, errors);
+            not_a_function(input, errors);
             input.parse::<TokenStream>()?;
-            return Ok(Item::Other(whole.clone()));
+            return Ok(Item::Other(original.clone()));
         }
         let sig: Signature = input.parse()?;
         let rest: TokenStream = input.parse()?;
@@ -65,10 +65,10 @@ pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Item {
         Ok(item) => item,
         Err(error) => {
             // rustc has reported half-typed code already.
-            if !half_typed(&whole) {
+            if !half_typed(&original) {
                 errors.push(error);
             }
-            named(whole)
+            named(original)
         }
     }
 }
@@ -92,7 +92,7 @@ fn is_function(input: ParseStream<'_>) -> bool {
     qualifiers.is_ok() && ahead.peek(Token![fn])
 }
 
-fn no_function(input: ParseStream<'_>, errors: &mut Errors) {
+fn not_a_function(input: ParseStream<'_>, errors: &mut Errors) {
     match input.cursor().token_tree() {
         Some((TokenTree::Ident(found), _)) => {
             errors.at(found.span(), format!("expected an `async fn`, found `{found}`"));

@@ -1,5 +1,5 @@
-//! The annotated item, as far as its tokens tell: the function, its attributes, parameters, patterns and types.
-//! Uses `errors` and no other folder: nothing here knows the options.
+//! The annotated item, read from its tokens: the function, its attributes, parameters, patterns and types.
+//! Uses `errors` and no other folder: nothing here depends on the options.
 
 mod attributes;
 mod broken;

@@ -1,12 +1,12 @@
-//! The function's parameters told apart: those by `&mut`, and the others.
-//! Which of them is the transaction or the attempt depends on the options and is decided in `plan`.
+//! The function's parameters in two groups: those by `&mut`, and the others.
+//! Which one is the transaction or the attempt depends on the options, so `plan` decides it.
 
 use syn::{PatType, TypeReference};
 
 use super::{function::Function, types};
 
 pub(crate) struct Parameters<'p> {
-    /// The parameters by `&mut`. No extractor is one: in a sound function there is one, the transaction or the attempt.
+    /// The parameters by `&mut`. Extractors are not: a correct function has one, the transaction or the attempt.
     pub(crate) tx_params: Vec<TxParam<'p>>,
     /// The others. A consumer takes any parameters there.
     pub(crate) extractors: Vec<&'p PatType>,

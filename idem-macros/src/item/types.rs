@@ -1,5 +1,5 @@
-//! What a type is, as far as its tokens tell: a transaction, an attempt, a pool, a body extractor.
-//! Names only. rustc reports what an alias hides from this.
+//! Recognizes types by their names: a transaction, an attempt, a pool, a body extractor.
+//! rustc reports what an alias hides.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -18,7 +18,7 @@ const POOLS: &[&str] = &["AnyPool", "MySqlPool", "PgPool", "Pool", "SqlitePool"]
 
 const UNSUPPORTED_DATABASES: &[&str] = &["Any", "MySql"];
 
-/// Built-in types that are no extractors.
+/// Built-in types that are not extractors.
 const PLAIN: &[&str] = &[
     "bool", "char", "f32", "f64", "i128", "i16", "i32", "i64", "i8", "isize", "str", "u128", "u16", "u32", "u64", "u8",
     "usize",
@@ -28,7 +28,7 @@ pub(crate) fn is_connection(ty: &Type) -> bool {
     last(ty).is_some_and(|segment| CONNECTIONS.iter().any(|name| segment.ident == name))
 }
 
-/// Whether the type is called as the runtime's `Attempt`, with a database or without.
+/// Whether the type is called `Attempt`, as the runtime's, with or without a database.
 pub(crate) fn is_attempt(ty: &Type) -> bool {
     last(ty).is_some_and(|segment| segment.ident == "Attempt")
 }
@@ -162,7 +162,7 @@ pub(crate) fn caret(ty: &Type) -> Span {
     last(ty).map_or_else(|| ty.span(), |segment| segment.ident.span())
 }
 
-/// `ty` as people write it.
+/// `ty` with the usual spacing.
 pub(crate) fn written(ty: &Type) -> String {
     ty.to_token_stream()
         .to_string()

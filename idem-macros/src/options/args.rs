@@ -13,7 +13,7 @@ use super::{
 #[derive(Default)]
 pub(crate) struct Args {
     given: Vec<Given>,
-    /// The options that are mentioned, readable or not. A misspelt one counts as the one that was probably meant.
+    /// The options that are mentioned, readable or not. A misspelled one counts as the one that was probably meant.
     mentioned: Vec<&'static str>,
 }
 

@@ -45,7 +45,7 @@ fn option(input: ParseStream<'_>, args: &mut Args) -> Result<()> {
     };
     let typed = name.unraw().to_string();
     let Some(option) = row(&typed) else {
-        // A misspelt `scope` is not also a missing one, nor is a misspelt `effects` the default.
+        // A misspelled `scope` is not also a missing one, nor is a misspelled `effects` the default.
         if let Some(near) = meant(&typed, &names()).and_then(row) {
             args.mention(near.name);
         }

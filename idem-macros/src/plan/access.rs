@@ -1,5 +1,5 @@
-//! How the expansion reads the scope, the key and the payload off the arguments, by reference, before the body takes them.
-//! The way is the parameter's own pattern, reduced to one name.
+//! How the expansion reads the scope, the key and the payload from the arguments, by reference, before the body takes
+//! them. It matches the parameter's own pattern, reduced to one name.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -11,9 +11,9 @@ use crate::{
     options::{Expression, ScopeArg},
 };
 
-/// The way from the arguments to something that one of them has.
+/// Access to a value in the arguments.
 pub(crate) struct Access {
-    /// For each argument, its part of the pattern.
+    /// The pattern for each argument.
     pub(crate) patterns: Vec<Option<TokenStream>>,
     /// A reference to what is read, in terms of the name that the pattern binds.
     pub(crate) value: TokenStream,
@@ -22,14 +22,14 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// The way to the parameter that `scope` names.
+    /// Access to the parameter that `scope` names.
     pub(crate) fn scope(wanted: &ScopeArg, roles: &Roles<'_>) -> Option<Self> {
         let owner = roles.owner(&wanted.parameter)?;
         let binding = Ident::new("__scope", Span::mixed_site().located_at(scope_caret(owner)));
         Some(Self::of(&wanted.parameter, owner, roles, &binding, quote!(#binding)))
     }
 
-    /// The way to what `key` or `payload` says.
+    /// Access to the expression of `key` or `payload`.
     pub(crate) fn expression(wanted: &Expression, roles: &Roles<'_>) -> Option<Self> {
         let name = &wanted.parameter;
         let owner = roles.owner(name)?;
@@ -48,7 +48,7 @@ impl Access {
     }
 }
 
-/// The type that must be a `Scope`, as far as the tokens tell: `Account` in `Extension(account): Extension<Account>`.
+/// The name of the type that must be a `Scope`: `Account` in `Extension(account): Extension<Account>`.
 fn scope_caret(owner: &PatType) -> Span {
     match &*owner.pat {
         Pat::TupleStruct(parts) if parts.elems.len() == 1 => {

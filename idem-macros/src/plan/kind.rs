@@ -1,5 +1,5 @@
 //! The three kinds of functions that the attribute makes: request handlers, webhook handlers, consumers.
-//! The options decide; where they leave it open, the parameters do.
+//! The options decide; if they leave it open, the parameters do.
 
 use crate::{
     item::{Function, patterns},
@@ -34,9 +34,9 @@ impl Kind {
         }
     }
 
-    /// The kind of `function` with these options. `None`: that cannot be read.
+    /// The kind of `function` with these options. `None`: unknown.
     pub(crate) fn of(args: &Args, function: &Function) -> Option<Self> {
-        // A word that names no parameter is probably a misspelt `optional` or `required`.
+        // A word that names no parameter is probably a misspelled `optional` or `required`.
         let is_consumer = || {
             args.payload().is_some()
                 || args.key().is_none_or(|key| {
@@ -46,7 +46,7 @@ impl Kind {
         Self::of_options(args).filter(|kind| *kind != Self::Consumer || is_consumer())
     }
 
-    /// How errors call such a function.
+    /// The noun for such a function in errors.
     pub(crate) fn noun(self) -> &'static str {
         match self {
             Self::Request | Self::Webhook => "handler",
@@ -54,7 +54,7 @@ impl Kind {
         }
     }
 
-    /// How errors call all such functions.
+    /// The plural noun for such functions in errors.
     pub(crate) fn plural(self) -> &'static str {
         match self {
             Self::Request => "request handlers",

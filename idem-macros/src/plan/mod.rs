@@ -1,4 +1,4 @@
-//! Options and function together: first the checks, then the `Plan`, in which everything is decided.
+//! Options and function together: first the checks, then the `Plan`, which makes every decision.
 //! Uses `options`, `item` and `errors`.
 
 mod access;
@@ -60,7 +60,7 @@ pub(crate) enum Constructor {
 pub(crate) enum Parameter<'p> {
     /// The transaction or the attempt.
     Tx,
-    /// An extractor. For a consumer: a parameter of its own.
+    /// An extractor; in a consumer, any other parameter.
     Extractor { ty: &'p Type, name: Ident },
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn plan<'p>(args: &'p Args, function: &'p Function, errors: &mut Erro
     })
 }
 
-/// The stored name: the function's own, unless `operation` says another.
+/// The stored name: `operation`, or else the function's name.
 fn operation(args: &Args, function: &Function) -> String {
     args.operation().map_or_else(|| function.name(), str::to_owned)
 }
@@ -143,8 +143,8 @@ fn constructor(key: &Key, scope: &ScopeArg) -> Constructor {
 
 fn settings(args: &Args) -> Vec<(&'static str, &Setting)> {
     let mut settings = Vec::new();
-    for given in args.given() {
-        if let (Some(setter), Value::Setting(setting)) = (given.option.setter, &given.value) {
+    for entry in args.given() {
+        if let (Some(setter), Value::Setting(setting)) = (entry.option.setter, &entry.value) {
             settings.push((setter, setting));
         }
     }

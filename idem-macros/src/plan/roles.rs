@@ -12,7 +12,7 @@ use crate::{
 
 pub(crate) struct Roles<'p> {
     pub(crate) effects: Effects,
-    /// The function's kind; a request handler where that cannot be read.
+    /// The function's kind; a request handler if unknown.
     pub(crate) kind: Kind,
     /// All parameters by `&mut`.
     pub(crate) tx_params: Vec<TxParam<'p>>,
@@ -38,8 +38,8 @@ impl<'p> Roles<'p> {
         self.tx_params.iter().filter(|tx_param| !self.is_wrong_effects(&tx_param.parameter.ty))
     }
 
-    /// The types of the parameters of the wrong effects, each with whether it is superfluous: because there is a
-    /// matching parameter, or will be once the one before is corrected.
+    /// The types of the parameters of the wrong effects. Each is superfluous if there is a matching parameter, or if
+    /// the one before it will be corrected to one.
     pub(crate) fn wrong_effects(&self) -> impl Iterator<Item = (&'p Type, Superfluous)> {
         let tx_params = self.tx_params.iter().map(|tx_param| &*tx_param.parameter.ty);
         let all = tx_params.chain(self.extractors.iter().map(|extractor| &*extractor.ty));
@@ -72,7 +72,7 @@ impl<'p> Roles<'p> {
         self.extractors.iter().map(|extractor| &*extractor.ty).filter(|ty| !self.is_wrong_effects(ty))
     }
 
-    /// How errors call the parameter by `&mut`.
+    /// The noun for the parameter by `&mut` in errors.
     pub(crate) fn tx_noun(&self) -> &'static str {
         match self.effects {
             Effects::Database => "transaction",

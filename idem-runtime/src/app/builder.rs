@@ -1,4 +1,5 @@
 //! The builder of an `Idempotency`: the application's defaults, its timeout and its error format.
+//! The options of `#[idempotent]` override the defaults for one handler.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -17,11 +18,13 @@ use crate::{
     model::{
         handler_options::Policy,
         lease_duration::LeaseDuration,
-        // The types in the rows of the table.
-        options::*,
+        limits::{at_least_one, longer_than_zero, wait_longer_than_zero},
         retention::Retention,
     },
 };
+// The types in the rows of the table, so that a new row needs no import here.
+#[allow(clippy::wildcard_imports)]
+use crate::model::options::*;
 
 /// The choices of an application. The options of `#[idempotent]` override them for one handler.
 ///
@@ -48,11 +51,13 @@ pub struct Builder<Db: Backend> {
 }
 
 macro_rules! setters {
-    ($($(#[$doc:meta])* $option:ident: $Type:ty $(as $Value:ty)? = $default:expr;)*) => {
+    ($($(#[$doc:meta])* $option:ident: $Type:ty $(as $Value:ty)? = $default:expr $(, $check:ident)?;)*) => {
         impl<Db: Backend> Builder<Db> {
             $(
                 $(#[$doc])*
+                #[track_caller]
                 pub fn $option(mut self, $option: $Type) -> Self {
+                    $(let $option = $check(stringify!($option), $option);)?
                     self.policy.$option = $option.into();
                     self
                 }
@@ -68,16 +73,20 @@ impl<Db: Backend> Builder<Db> {
         Self { pool, policy: Policy::default(), database_timeout: Duration::from_secs(10), render: None }
     }
 
-    /// The longest that any one step against the database may take (a connection, a claim, a record, a commit) before
-    /// the client is told `503`. Default: 10 seconds; zero refuses everything. A pool's shorter `acquire_timeout` comes first.
+    /// Sets how long one step against the database may take (a connection, a claim, a record, a commit) before the
+    /// client gets a 503. Default: 10 seconds. A shorter `acquire_timeout` of the pool applies first.
+    ///
+    /// # Panics
+    /// If it is zero.
+    #[track_caller]
     pub fn database_timeout(mut self, database_timeout: Duration) -> Self {
-        self.database_timeout = database_timeout;
+        self.database_timeout = longer_than_zero("database_timeout", database_timeout);
         self
     }
 
-    /// Renders idem's own answers in the application's error format. Default: `application/problem+json`.
+    /// Renders idem's own responses in the application's error format. Default: `application/problem+json`.
     ///
-    /// Keep [`Problem::status`], and send [`Problem::retry_after`] as `Retry-After`: clients retry by them.
+    /// Keep [`Problem::status`], and send [`Problem::retry_after`] as `Retry-After`: clients need both to retry.
     pub fn render(mut self, render: impl Fn(Problem) -> Response + Send + Sync + 'static) -> Self {
         self.render = Some(Box::new(render));
         self

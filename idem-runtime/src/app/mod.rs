@@ -1,11 +1,10 @@
 //! `Idempotency`, which an application's state holds, and the builder of its defaults.
-//! Everything here is for whoever sets a service up; requests go through `call`.
+//! This folder is what an operator configures and calls; requests go through `http`.
 
 use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    time::Duration,
 };
 
 use axum::response::{IntoResponse, Response};
@@ -14,6 +13,7 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) mod background;
 pub(crate) mod builder;
+pub(crate) mod drain;
 mod ignored_keys;
 pub(crate) mod problem;
 mod prune;
@@ -25,11 +25,11 @@ use problem::{Code, Problem, Render};
 
 use crate::{
     backend::{Backend, error::Error},
-    engine::{Engine, unbroken},
+    engine::Engine,
     model::{handler_options::Policy, options::Mismatch},
 };
 
-/// What handlers need to claim keys on one database pool. An application's state holds one; cloning it is cheap.
+/// Protects handlers with the records of one database pool. Keep one in the application's state; cloning it is cheap.
 ///
 /// ```
 /// # #[cfg(feature = "sqlite")]
@@ -60,7 +60,7 @@ pub struct Idempotency<Db: Backend> {
     pub(crate) app: Arc<App<Db>>,
 }
 
-/// What an application's requests share.
+/// The state that all requests of an application share.
 pub(crate) struct App<Db: Backend> {
     pub(crate) engine: Engine<Db>,
     pub(crate) policy: Policy,
@@ -70,74 +70,54 @@ pub(crate) struct App<Db: Backend> {
 }
 
 impl<Db: Backend> App<Db> {
-    /// One of idem's own answers, in the application's format if it has one.
+    /// One of idem's own responses, in the application's format if it has one.
     pub(crate) fn render(&self, code: Code, mismatch: Mismatch) -> Response {
         self.respond(Problem::of(code, mismatch))
     }
 
     pub(crate) fn respond(&self, problem: Problem) -> Response {
         let Some(render) = &self.render else { return problem.into_response() };
-        // A renderer that panics must not take a settled answer with it.
+        // A renderer's panic must not lose a settled response.
         catch_unwind(AssertUnwindSafe(|| render(problem))).unwrap_or_else(|_| problem.into_response())
     }
 }
 
 #[cfg(any(feature = "utoipa", feature = "aide"))]
 impl<Db: Backend> App<Db> {
-    /// Whether idem's answers are the problem documents that it makes itself.
+    /// Whether idem's own responses are its default problem documents.
     pub(crate) fn renders_problems(&self) -> bool {
         self.render.is_none()
     }
 }
 
 impl<Db: Backend> Idempotency<Db> {
-    /// Starts with every default; see [`Builder`].
+    /// Creates a builder with every default; see [`Builder`].
     pub fn builder(pool: Pool<Db>) -> Builder<Db> {
         Builder::new(pool)
     }
 
-    /// Creates the table `idem_records`, or brings it to this version. Safe to call at every start, by several processes
-    /// at once, beside the application's own sqlx migrations: it keeps its version in `idem_schema`, not in sqlx's table.
+    /// Creates the table `idem_records`, or migrates it to this version. Call it at every start: several processes may
+    /// do so at once, beside the application's own sqlx migrations. Its version is in `idem_schema`, not in sqlx's
+    /// table.
     ///
-    /// Teams that run SQL by hand find the same statements in the crate's folder `migrations/`.
+    /// To migrate manually, run the same statements from the crate's folder `migrations/`.
     ///
     /// # Errors
-    /// [`Error::Database`] if the database cannot be reached or does not permit it, [`Error::SchemaVersion`] if the table is
-    /// newer than this build, [`Error::SchemaMissing`] if a table of that name is not idem's.
+    /// - [`Error::Database`]: the database cannot be reached, or does not permit it.
+    /// - [`Error::SchemaVersion`]: the table is newer than this build.
+    /// - [`Error::SchemaMissing`]: a table of that name is not idem's.
     pub async fn migrate(&self) -> Result<(), Error> {
-        let pool = self.pool().clone();
-        unbroken(async move { Db::migrate(&pool).await }).await?;
+        self.app.engine.store.migrate().await?;
         self.check().await
     }
 
-    /// Checks that the table is the one this version needs. For services that do not call [`migrate`](Self::migrate):
-    /// call it at start, before serving.
+    /// Checks that the table has the version that this build needs. Call it at start if the service does not call
+    /// [`migrate`](Self::migrate).
     ///
     /// # Errors
     /// [`Error::SchemaMissing`], [`Error::SchemaVersion`], or [`Error::Database`] if the database cannot be reached.
     pub async fn check(&self) -> Result<(), Error> {
-        Db::check(&self.app.engine.store.pool).await
-    }
-
-    /// Waits until every attempt has ended: those whose clients have gone, too, which a server's own graceful shutdown
-    /// does not wait for. Call it after the server has stopped.
-    ///
-    /// `drain` does not wait for a database step that exceeded [`timeout`](Builder::timeout): its client has already
-    /// received a 503. Such a step can still take effect. If it is COMMIT, or the statement that completes an external
-    /// attempt, the work may commit after `drain` has returned; the client received `idempotency-outcome-unknown`, and
-    /// its retry finds the record or runs. Any other such step commits nothing.
-    ///
-    /// # Errors
-    /// [`Error::StillRunning`] if the limit ran out first. Ending the process then rolls those attempts back; those with
-    /// external effects it leaves to the recovery.
-    pub async fn drain(&self, limit: Duration) -> Result<(), Error> {
-        self.app.tasks.close();
-        let drained = tokio::time::timeout(limit, self.app.tasks.wait()).await;
-        drained.map_err(|_| Error::StillRunning { running: self.app.tasks.len() })
-    }
-
-    pub(crate) fn pool(&self) -> &Pool<Db> {
-        &self.app.engine.store.pool
+        self.app.engine.store.step(async move |mut connection| Db::check(&mut connection).await).await
     }
 }
 

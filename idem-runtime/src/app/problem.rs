@@ -1,59 +1,60 @@
-//! Idem's own answers: problem documents (RFC 9457) with a stable code, and the hook that renders them otherwise.
-//! No detail ever holds a key, a scope or a body: the details are constants.
+//! Idem's own responses: problem documents (RFC 9457) with a stable code, and the hook that renders them in another
+//! format. No detail contains a key, a scope or a body: the details are constants.
 
 use std::time::Duration;
 
 use axum::response::Response;
 use http::StatusCode;
 
-use crate::engine::{Reason, StoreErrorKind};
+use crate::engine::{SettleErrorKind, StoreErrorKind};
 use crate::model::options::Mismatch;
 
-/// What a [`Problem`] says, for programs. The text of a code never changes.
+/// The machine-readable code of a [`Problem`]. Its string never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Code {
-    /// `idempotency-key-missing`, 400: the handler demands a key.
+    /// `idempotency-key-missing`, 400: the handler requires a key.
     KeyMissing,
     /// `idempotency-key-malformed`, 400: the header is not exactly one key of the right form.
     KeyMalformed,
-    /// `event-id-missing`, 400: the event carries no id.
+    /// `event-id-missing`, 400: the event has no id.
     EventIdMissing,
-    /// `in-progress`, 409: the same request is running at this moment, or its attempt died and is not decided yet.
+    /// `in-progress`, 409: the original request is still running, or its attempt stalled and is not decided yet.
     InProgress,
     /// `idempotency-key-reuse`, 422 or 400: the key belongs to another request.
     KeyReuse,
-    /// `idempotency-store-unavailable`, 503: the database cannot be reached or written; nothing ran, or nothing stayed.
+    /// `idempotency-store-unavailable`, 503: the database cannot be reached or written; nothing ran, or nothing was
+    /// saved.
     StoreUnavailable,
-    /// `idempotency-outcome-unknown`, 503: COMMIT was sent and its answer lost, or effects elsewhere could not be recorded; a
-    /// retry replays, or runs if nothing happened.
+    /// `idempotency-outcome-unknown`, 503: COMMIT was sent but not acknowledged, or external effects could not be
+    /// recorded; a retry replays, or runs if nothing happened.
     OutcomeUnknown,
-    /// `idempotency-contention`, 503: the transaction kept losing against others; nothing stayed.
+    /// `idempotency-contention`, 503: the transaction kept conflicting with others; nothing was saved.
     Contention,
-    /// `idempotency-transaction-aborted`, 500: the database refused the transaction; nothing stayed in the database, and with
-    /// external effects the record is left to the recovery.
+    /// `idempotency-transaction-aborted`, 500: the database refused the transaction; nothing was saved there. With
+    /// external effects the recovery decides the record.
     TransactionAborted,
-    /// `idempotency-transaction-ended`, 500: the handler ended the transaction by SQL of its own. With external effects the
-    /// record is left to the recovery.
+    /// `idempotency-transaction-ended`, 500: the handler ended the transaction with its own SQL. With external effects
+    /// the recovery decides the record.
     TransactionEnded,
-    /// `idempotency-handler-panicked`, 500: the handler panicked; stored like any other answer.
+    /// `idempotency-handler-panicked`, 500: the handler panicked; stored like any other response.
     HandlerPanicked,
-    /// `idempotency-response-too-large`, 500: the response is over the limit; nothing stayed in the database. With external
-    /// effects this answer is stored, or the record is left to the recovery.
+    /// `idempotency-response-too-large`, 500: the response exceeds the limit; nothing was saved in the database. With
+    /// external effects this problem is stored, or the recovery decides the record.
     ResponseTooLarge,
-    /// `idempotency-response-unfinished`, 500: the response's body failed, or did not end within 10 seconds; for the
-    /// rest as [`ResponseTooLarge`](Self::ResponseTooLarge).
+    /// `idempotency-response-unfinished`, 500: the response's body failed, or did not end within 10 seconds; otherwise
+    /// as [`ResponseTooLarge`](Self::ResponseTooLarge).
     ResponseUnfinished,
-    /// `idempotency-record-unreadable`, 500: there is a record that this version cannot read.
+    /// `idempotency-record-unreadable`, 500: this version cannot read the record.
     RecordUnreadable,
-    /// `idempotency-schema`, 500: the table is missing, of another version, or not permitted.
+    /// `idempotency-schema`, 500: the table is missing, has another version, or is not accessible.
     Schema,
-    /// `idempotency-scope-empty`, 500: the scope identifies nobody.
+    /// `idempotency-scope-empty`, 500: a part of the scope is empty.
     ScopeEmpty,
 }
 
 impl Code {
-    /// The code as it stands in the document.
+    /// The code's string, as in the document.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         self.texts().0
@@ -81,12 +82,12 @@ impl Code {
             Self::EventIdMissing => (
                 "event-id-missing",
                 "The event has no id",
-                "Without an id nothing tells its deliveries from other events. It was not handled.",
+                "Without an id, its deliveries cannot be distinguished from other events. The event was not handled.",
             ),
             Self::InProgress => (
                 "in-progress",
                 "A request with this Idempotency-Key is in progress",
-                "The same request is still running, or it is being found out what became of it. Retry shortly with the same key; a new key could start a second operation.",
+                "The original request is still running, or its outcome is still being determined. Retry shortly with the same key; a new key could start a second operation.",
             ),
             Self::KeyReuse => (
                 "idempotency-key-reuse",
@@ -101,11 +102,11 @@ impl Code {
             Self::OutcomeUnknown => (
                 "idempotency-outcome-unknown",
                 "The outcome is unknown",
-                "It is not known whether the result was saved. Retry with the same key: once that is known it answers with the result, or executes if nothing happened.",
+                "It is not known whether the result was saved. Retry with the same key: once it is known, a retry returns the result, or executes the operation if nothing happened.",
             ),
             Self::Contention => (
                 "idempotency-contention",
-                "The operation lost against concurrent ones",
+                "The operation conflicted with concurrent ones",
                 "Nothing was saved. Retry later with the same key.",
             ),
             Self::TransactionAborted => (
@@ -121,12 +122,12 @@ impl Code {
             Self::HandlerPanicked => (
                 "idempotency-handler-panicked",
                 "Internal server error",
-                "The operation failed unexpectedly. Its changes to the database were rolled back; what it may have done elsewhere is uncertain.",
+                "The operation failed unexpectedly. Its changes to the database were rolled back; its effects in other systems are unknown.",
             ),
             Self::ResponseTooLarge => (
                 "idempotency-response-too-large",
                 "The response is too large to store",
-                "The operation's response is over the limit for stored responses. Its changes to the database were rolled back.",
+                "The operation's response exceeds the limit for stored responses. Its changes to the database were rolled back.",
             ),
             Self::ResponseUnfinished => (
                 "idempotency-response-unfinished",
@@ -141,12 +142,12 @@ impl Code {
             Self::Schema => (
                 "idempotency-schema",
                 "The idempotency store is not set up",
-                "The idempotency store is missing, of another version, or not permitted. Nothing was executed.",
+                "The idempotency store is missing, has another version, or is not accessible. Nothing was executed.",
             ),
             Self::ScopeEmpty => (
                 "idempotency-scope-empty",
                 "The caller could not be identified",
-                "The operation could not tell whose key this is. Nothing was executed.",
+                "The operation could not determine whose key this is. Nothing was executed.",
             ),
         }
     }
@@ -180,22 +181,22 @@ impl From<StoreErrorKind> for Code {
     }
 }
 
-impl From<Reason> for Code {
-    fn from(reason: Reason) -> Self {
-        match reason {
-            Reason::RunAgain => Self::Contention,
-            Reason::Aborted => Self::TransactionAborted,
-            Reason::TransactionEnded => {
+impl From<SettleErrorKind> for Code {
+    fn from(kind: SettleErrorKind) -> Self {
+        match kind {
+            SettleErrorKind::RunAgain => Self::Contention,
+            SettleErrorKind::Aborted => Self::TransactionAborted,
+            SettleErrorKind::TransactionEnded => {
                 tracing::error!(
                     "the transaction is not the one that was opened, so the response was not stored: the handler ran \
-                     COMMIT or ROLLBACK, changed the search_path, leaked a nested transaction, or had a nested `begin` \
-                     fail or cancelled"
+                     COMMIT or ROLLBACK, changed the search_path, leaked a nested transaction, or a nested `begin` \
+                     failed or was cancelled"
                 );
                 Self::TransactionEnded
             }
-            Reason::Unavailable => Self::StoreUnavailable,
-            Reason::Schema => Self::Schema,
-            Reason::Unknown => Self::OutcomeUnknown,
+            SettleErrorKind::Unavailable => Self::StoreUnavailable,
+            SettleErrorKind::Schema => Self::Schema,
+            SettleErrorKind::Unknown => Self::OutcomeUnknown,
         }
     }
 }
@@ -203,9 +204,9 @@ impl From<Reason> for Code {
 /// Renders idem's own responses in the error format of an application.
 pub(crate) type Render = dyn Fn(Problem) -> Response + Send + Sync;
 
-/// One of idem's own answers: a problem document as RFC 9457 has it, with the member `code` added.
+/// One of idem's own responses: a problem document (RFC 9457) with the additional member `code`.
 ///
-/// An application that has an error format of its own renders these in it: [`Builder::render`](crate::Builder::render).
+/// Use [`Builder::render`](crate::Builder::render) to send it in the application's error format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Problem {
     code: Code,
@@ -218,10 +219,10 @@ impl Problem {
         Self { code, status: code.status(), retry_after: code.retry_after() }
     }
 
-    /// The answer to a twin. Where a lease is left, it is sent away for no longer than that.
+    /// The response to an in-flight duplicate, whose `Retry-After` is not longer than what remains of the lease.
     pub(crate) fn in_progress(remaining: Option<Duration>) -> Self {
         let problem = Self::new(Code::InProgress);
-        // A lease that has run out says nothing of when its record will be decided.
+        // An expired lease does not tell when its record will be decided.
         match remaining.filter(|remaining| !remaining.is_zero()).map(|remaining| remaining.as_secs()) {
             Some(0) => Self { retry_after: Some(0), ..problem },
             Some(1..) | None => problem,
@@ -236,19 +237,19 @@ impl Problem {
         }
     }
 
-    /// What it says, for programs.
+    /// The machine-readable code.
     #[must_use]
     pub const fn code(&self) -> Code {
         self.code
     }
 
-    /// The HTTP status it is sent with.
+    /// The HTTP status.
     #[must_use]
     pub const fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// The stable URI of its kind: `urn:idem:problem:` and the code.
+    /// The stable URI of the problem type: `urn:idem:problem:` and the code.
     #[must_use]
     pub fn type_uri(&self) -> String {
         format!("urn:idem:problem:{}", self.code.as_str())
@@ -260,14 +261,14 @@ impl Problem {
         self.code.texts().1
     }
 
-    /// What the client can do. Holds nothing of the request.
+    /// What happened, and what the client can do. It contains nothing from the request.
     #[must_use]
     pub const fn detail(&self) -> &'static str {
         self.code.texts().2
     }
 
-    /// Seconds after which a retry makes sense, for the codes where one does: 5 if the store is unavailable, else 1; 0 where
-    /// less than a second is left of the twin's lease.
+    /// Seconds after which to retry, for the codes where a retry makes sense: 5 if the store is unavailable, else 1; 0
+    /// if the original attempt's lease expires within a second.
     #[must_use]
     pub const fn retry_after(&self) -> Option<u32> {
         self.retry_after

@@ -1,5 +1,5 @@
-//! Deleting expired records, as a call and as a background task.
-//! A record past its retention answers nothing already; pruning only gives its space back.
+//! Deletes expired records, as a call and as a background task.
+//! An expired record is not replayed anyway; pruning only frees its space.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     app::{Idempotency, background::BackgroundTask},
     backend::{Backend, error::Error},
-    engine::unbroken,
+    model::limits::longer_than_zero,
 };
 
-/// Records a statement deletes at most, so that no lock is held long.
+/// The most records that one statement deletes, so that no lock is held long.
 const BATCH: i64 = 1000;
 
 impl<Db: Backend> Idempotency<Db> {
-    /// Deletes every expired record and returns how many there were: batches of a thousand, each committed by itself, beside
-    /// any number of other pruners. On PostgreSQL it waits for no request and no request for it; on SQLite a batch is one
-    /// more writer.
+    /// Deletes all expired records and returns their number. It commits after each batch of a thousand. Several pruners
+    /// may run at once. On PostgreSQL, pruning and requests do not wait for each other; on SQLite a batch is one more
+    /// writer.
     ///
     /// # Errors
-    /// [`Error::Database`]; the batches before it stay deleted.
+    /// [`Error::Database`]; earlier batches stay deleted.
     pub async fn prune(&self) -> Result<u64, Error> {
         self.prune_until(&CancellationToken::new()).await
     }
@@ -28,8 +28,9 @@ impl<Db: Backend> Idempotency<Db> {
     async fn prune_until(&self, stopped: &CancellationToken) -> Result<u64, Error> {
         let mut pruned = 0;
         loop {
-            let pool = self.pool().clone();
-            let batch = unbroken(async move { Db::prune(&pool, BATCH).await }).await?;
+            let store = &self.app.engine.store;
+            let batch =
+                store.unhurried_step(async move |mut connection| Db::prune(&mut connection, BATCH).await).await?;
             pruned += batch;
             if batch < BATCH.unsigned_abs() || stopped.is_cancelled() {
                 return Ok(pruned);
@@ -38,11 +39,13 @@ impl<Db: Backend> Idempotency<Db> {
     }
 
     /// Prunes in the background, at once and then `period` after each round, until the task is stopped or dropped.
-    /// A failure is logged, and the next round tries again. An hour is a sensible period.
+    /// A failure is logged, and the next round tries again. One hour is a sensible period.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// If the period is zero, and outside a tokio runtime.
+    #[track_caller]
     pub fn pruner(&self, period: Duration) -> BackgroundTask {
+        let period = longer_than_zero("pruner", period);
         let idempotency = self.clone();
         BackgroundTask::every(period, move |stopped| {
             let idempotency = idempotency.clone();

@@ -1,5 +1,5 @@
-//! What operators see of requests: one event and, with the feature `metrics`, two series for each response.
-//! They hold operation, outcome and duration; never a key, a scope or a body.
+//! Observability of requests: one event and, with the feature `metrics`, two series for each response.
+//! They contain operation, outcome and duration; never a key, a scope or a body.
 
 use std::time::Instant;
 
@@ -8,11 +8,11 @@ use super::problem::Code;
 /// How a request was responded to. The words are the `outcome` of events and metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseKind {
-    /// The body ran, its response is stored.
+    /// The body ran; its response is stored.
     Stored,
-    /// The body ran, everything was rolled back, the key is free.
+    /// The body ran; everything was rolled back and the key was released.
     Released,
-    /// The body ran and failed; its record is left to the recovery.
+    /// The body ran and failed; the recovery decides its record.
     Pending,
     /// The body ran without a key.
     Unprotected,

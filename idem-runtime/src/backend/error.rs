@@ -1,11 +1,11 @@
-//! What can go wrong where an operator calls: migrating, checking, pruning, draining.
+//! The errors of an operator's calls: migrate, check, prune, sweep.
 //! Requests never see these; they get a [`Problem`](crate::Problem).
 
 /// An error of [`Idempotency`](crate::Idempotency)'s own calls.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The database answered with an error, or could not be reached.
+    /// The database returned an error, or could not be reached.
     #[error("the idempotency store's database failed")]
     Database(#[from] sqlx::Error),
     /// The table is not there, or is one that idem did not make.
@@ -22,11 +22,5 @@ pub enum Error {
         found: i32,
         /// The version that this build needs.
         expected: i32,
-    },
-    /// Attempts were still running when [`drain`](crate::Idempotency::drain)'s limit ran out.
-    #[error("{running} attempts were still running when the limit ran out")]
-    StillRunning {
-        /// How many.
-        running: usize,
     },
 }

@@ -1,12 +1,12 @@
-//! What a handler with external effects is param: an attempt, with a key for each of its steps elsewhere and the transaction
-//! that completes it. The same is param to a reconciler, which completes an attempt that is dead.
+//! The parameter of a handler with external effects: an attempt, with a key for each step in another system and the
+//! transaction that completes it. A reconciler gets the same to complete a stalled attempt.
 
 use std::{borrow::Cow, fmt};
 
 use sqlx::Transaction;
 
 use crate::{
-    backend::{Backend, Opening},
+    backend::{Backend, Purpose},
     engine::{Lease, Store},
     model::{
         options::Isolation,
@@ -17,10 +17,9 @@ use crate::{
 
 /// One attempt of a handler with `effects = external`: its `&mut` parameter.
 ///
-/// Its key was committed as in progress before the body began. What the body does elsewhere cannot be rolled back, so each
-/// call to another system carries a key of its own, derived by [`key`](Self::key): should the process die, whoever finishes
-/// the attempt asks with the same one. What belongs into our database goes through
-/// [`transaction`](Self::transaction), and commits together with the answer.
+/// Its key was committed as in progress before the body began. Effects in another system cannot be rolled back, so each
+/// call carries a key derived by [`key`](Self::key). If the process dies, the recovery asks the other system with the same
+/// key. Write to the application's database through [`transaction`](Self::transaction): it commits together with the response.
 ///
 /// ```
 /// # use axum::{http::StatusCode, Json};
@@ -54,9 +53,9 @@ pub struct Attempt<Db: Backend> {
     store: Store<Db>,
     steps: Steps,
     isolation: Option<Isolation>,
-    /// Without a key there is nothing to hold.
+    /// `None` without a key.
     lease: Option<Lease<Db>>,
-    /// The completing transaction, once it is asked for.
+    /// The completing transaction, once the body has asked for it.
     transaction: Option<Transaction<'static, Db>>,
 }
 
@@ -71,52 +70,53 @@ impl<Db: Backend> Attempt<Db> {
         Self { store, steps: Steps { id, operation }, isolation, lease, transaction: None }
     }
 
-    /// The key that the call of this step is to carry.
+    /// Returns the key for the call of this step to another system.
     ///
-    /// The same for every attempt at this operation, in every process and release; different for every step, operation,
-    /// client key and scope. A processor that honours it executes the step once, however often it is called.
+    /// It is the same for every attempt at this operation, in every process and release, and different for every step,
+    /// operation, client key and scope. A system that honours it executes the step once, however often it is called.
     ///
-    /// A request without a key (`key = optional`) has steps of its own, which nothing repeats.
+    /// Each request without a key (`key = optional`) gets different step keys.
     #[must_use]
     pub fn key(&self, step: &str) -> StepKey {
         self.steps.key(step)
     }
 
-    /// The key of one of several calls of a step, told apart by an index; none of them is [`key`](Self::key)'s.
+    /// Returns the key for one of several calls of a step, by an index. Every index gives another key than [`key`](Self::key).
     #[must_use]
     pub fn key_at(&self, step: &str, index: u64) -> StepKey {
         self.steps.key_at(step, index)
     }
 
-    /// The stored name of the effect.
+    /// Returns the stored name of the operation.
     #[must_use]
     pub fn operation(&self) -> &str {
         &self.steps.operation
     }
 
-    /// The completing transaction, opened when first asked for: what is written through it commits together with the answer,
-    /// or not at all. Without it the answer is recorded alone.
+    /// Returns the completing transaction. The first call opens it. Its writes commit together with the response, or not at
+    /// all. Without it the response is recorded alone.
     ///
     /// As with database effects, its writes commit with 2xx and 3xx and are rolled back otherwise, unless the response
-    /// carries a [`Settle`](crate::Settle), and it cannot be committed by the handler.
+    /// carries a [`Settle`](crate::Settle). The handler cannot commit it.
     ///
-    /// Ask for it after the calls to other systems: it holds a connection, on SQLite it is the one writer, and under a
-    /// stricter isolation than READ COMMITTED a lease that is renewed meanwhile makes it fail.
+    /// Ask for it after the calls to other systems: it holds a connection, and on SQLite it is the only writer. Under a
+    /// stricter isolation than READ COMMITTED it fails if the lease is renewed while it is open.
     ///
     /// # Errors
-    /// What the pool or BEGIN answered with, or [`sqlx::Error::PoolTimedOut`] after
-    /// [`timeout`](crate::Builder::timeout).
+    /// The error of the pool or of BEGIN. [`sqlx::Error::PoolTimedOut`] if every connection was in use.
+    /// [`sqlx::Error::Io`] of kind `TimedOut` if the database did not respond within
+    /// [`database_timeout`](crate::Builder::database_timeout).
     pub async fn transaction(&mut self) -> Result<&mut Transaction<'static, Db>, sqlx::Error> {
         let transaction = if let Some(transaction) = self.transaction.take() {
             transaction
         } else {
-            let opening = self.lease.as_ref().map_or(Opening::WithoutKey, |lease| Opening::Complete(lease.holder()));
+            let opening = self.lease.as_ref().map_or(Purpose::Unkeyed, |lease| Purpose::Complete(lease.holder()));
             self.store.begin(self.isolation, opening).await?
         };
         Ok(self.transaction.insert(transaction))
     }
 
-    /// What is to be ended.
+    /// The lease and the transaction, to be settled.
     pub(crate) fn into_parts(self) -> (Option<Lease<Db>>, Option<Transaction<'static, Db>>) {
         (self.lease, self.transaction)
     }

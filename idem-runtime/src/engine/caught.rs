@@ -1,13 +1,13 @@
-//! A panic of the user's code as a value: it must not end the task that owns the claim.
+//! A panic of the user's code as a value, so that it does not end the task that owns the claim.
 
 use std::{future::Future, panic::AssertUnwindSafe};
 
 use futures_util::FutureExt as _;
 
-/// What a body's panic leaves.
+/// A body panicked.
 pub struct Panicked;
 
-/// Runs a body; its panic is an outcome.
+/// Runs a body and catches its panic.
 ///
 /// # Errors
 /// [`Panicked`] if it did.

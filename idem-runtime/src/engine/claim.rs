@@ -4,12 +4,30 @@
 use std::time::Duration;
 
 use sqlx::{Transaction, pool::PoolConnection};
+use sqlx_core::transaction::TransactionManager as _;
 
 use super::{Engine, Hold, StoreError, bounded, in_flight::InFlightGuard, log};
 use crate::{
-    backend::{Backend, ClaimOutcome, ClaimRequest, Fault, Opening},
+    backend::{Backend, ClaimOutcome, ClaimRequest, Fault, Purpose},
     model::options::Isolation,
 };
+
+/// How a claim's transaction is opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TransactionTerms {
+    pub(crate) isolation: Option<Isolation>,
+    pub(crate) plans: Plans,
+}
+
+/// Whether the connection's prepared statements are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Plans {
+    /// They are.
+    #[default]
+    Cached,
+    /// They are forgotten first: one of them was stale in the last attempt, and each connection has its own.
+    Anew,
+}
 
 /// The open transaction and the key it holds.
 pub struct Claim<Db: Backend> {
@@ -27,18 +45,18 @@ pub struct UnkeyedTransaction<Db: Backend> {
 }
 
 impl<Db: Backend> Hold<Db> for Claim<Db> {
-    type Terms = Option<Isolation>;
+    type Terms = TransactionTerms;
 
     async fn look(
         engine: &Engine<Db>,
         connection: PoolConnection<Db>,
         guard: InFlightGuard,
         request: &ClaimRequest,
-        isolation: &Option<Isolation>,
+        terms: &TransactionTerms,
     ) -> Result<ClaimOutcome<Self>, StoreError> {
         let timeout = engine.store.timeout;
-        let looked = bounded(timeout, begin_and_look(connection, *isolation, request.clone())).await;
-        let (transaction, outcome) = match looked.ok_or_else(StoreError::unavailable)? {
+        let looked = bounded(timeout, begin_and_look(connection, *terms, request.clone())).await;
+        let (transaction, outcome) = match looked? {
             Ok(looked) => looked,
             Err(error) if Db::fault(&error) == Fault::Transient => return Ok(ClaimOutcome::LookAgain),
             Err(error) => return Err(StoreError::of::<Db>(error)),
@@ -50,35 +68,40 @@ impl<Db: Backend> Hold<Db> for Claim<Db> {
             }
             Err(ClaimOutcome::ReadOnly) => {
                 // The connection is closed: the next one may be to a server that accepts writes.
-                bounded(timeout, Db::discard(transaction)).await;
+                let _done = bounded(timeout, Db::discard(transaction)).await;
                 Ok(ClaimOutcome::ReadOnly)
             }
             Err(other) => {
-                bounded(timeout, roll_back(transaction)).await;
+                let _done = bounded(timeout, roll_back(transaction)).await;
                 Ok(other)
             }
         }
     }
 }
 
-pub(super) async fn roll_back<Db: Backend>(transaction: Transaction<'static, Db>) {
+/// Rolls back a transaction whose last response was its own.
+pub(super) async fn roll_back<Db: Backend>(mut transaction: Transaction<'static, Db>) {
     // An error changes nothing for the key: nothing was committed.
-    if let Err(error) = transaction.rollback().await {
+    if let Err(error) = Db::TransactionManager::rollback(&mut transaction).await {
         log(&error);
+        Db::discard(transaction).await;
     }
 }
 
 async fn begin_and_look<Db: Backend>(
-    connection: PoolConnection<Db>,
-    isolation: Option<Isolation>,
+    mut connection: PoolConnection<Db>,
+    terms: TransactionTerms,
     request: ClaimRequest,
 ) -> Result<(Transaction<'static, Db>, ClaimOutcome<Db::Token>), sqlx::Error> {
-    let opening = Db::begin(isolation, Opening::Claim(&request));
+    if terms.plans == Plans::Anew {
+        Db::forget_plans(&mut connection).await?;
+    }
+    let opening = Db::begin(terms.isolation, Purpose::Claim(&request));
     let mut transaction = Transaction::begin(connection, Some(opening)).await?;
     match Db::claim(&mut transaction, &request).await {
         Ok(outcome) => Ok((transaction, outcome)),
         Err(error) => {
-            roll_back(transaction).await;
+            Db::abandon(transaction).await;
             Err(error)
         }
     }

@@ -1,5 +1,5 @@
-//! The keys in hand in this process at this moment, so that a twin is answered without a connection.
-//! An entry lives from the look at a key to the end of its claim; nothing else about keys is kept in memory.
+//! The keys in flight in this process, so that an in-flight duplicate gets its response without a connection.
+//! A slot lives from the look at a key to the end of its claim. Nothing else about keys is kept in memory.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -14,7 +14,7 @@ use crate::{
     model::{fingerprint::Fingerprint, record_id::RecordId},
 };
 
-/// The keys in hand now.
+/// The keys in flight now.
 #[derive(Default)]
 pub(crate) struct InFlight {
     keys: Mutex<HashMap<RecordId, Slot>>,
@@ -22,23 +22,23 @@ pub(crate) struct InFlight {
 
 struct Slot {
     state: State,
-    /// Wakes whoever waits for this key to run or to end.
+    /// Wakes the requests that wait for this key to run or to end.
     changed: Arc<Notify>,
 }
 
 #[derive(Clone, Copy)]
 enum State {
-    /// One request asks the database about the key; its twins wait for what it learns instead of asking too.
+    /// One request looks at the key in the database. Others wait for its result instead of looking too.
     Looking,
-    /// The database has granted the claim, for this request, and where it is by a lease, at least until then.
-    InFlight { fingerprints: [Fingerprint; 2], leased_until: Option<Instant> },
+    /// The database has granted the claim to the request with these fingerprints; a claim by lease, at least until then.
+    Running { fingerprints: [Fingerprint; 2], leased_until: Option<Instant> },
 }
 
-/// A key in hand; dropping it lets go.
+/// A key in flight. Dropping it removes the slot.
 pub(crate) struct InFlightGuard {
-    running: Arc<InFlight>,
+    in_flight: Arc<InFlight>,
     id: RecordId,
-    /// The entry's, by which it is told from the entry of whoever has taken the key over.
+    /// The slot's own, which distinguishes it from the slot of a request that has taken over the key.
     changed: Arc<Notify>,
 }
 
@@ -47,30 +47,30 @@ impl Slot {
         Self { state: State::Looking, changed: Arc::default() }
     }
 
-    /// Made under the lock on the keys, so that no change falls between a look and the wait for the next change.
+    /// Called under the lock on the keys, so that no change is missed between a look and the wait for the next change.
     fn next_change(&self) -> OwnedNotified {
         Arc::clone(&self.changed).notified_owned()
     }
 }
 
 impl InFlight {
-    /// Takes the key in hand, or tells what runs under it. Waits only while another request looks at it.
+    /// Enters the key, or returns the conflict with the request that runs. Waits only while another request looks at the key.
     pub(crate) async fn enter(self: &Arc<Self>, request: &ClaimRequest) -> Result<InFlightGuard, Conflict> {
         loop {
             let changed = match self.keys().entry(request.id) {
                 Entry::Vacant(vacant) => {
                     let changed = Arc::clone(&vacant.insert(Slot::looking()).changed);
-                    return Ok(InFlightGuard { running: Arc::clone(self), id: request.id, changed });
+                    return Ok(InFlightGuard { in_flight: Arc::clone(self), id: request.id, changed });
                 }
                 Entry::Occupied(mut occupied) => match occupied.get().state {
                     State::Looking => occupied.get().next_change(),
-                    State::InFlight { fingerprints, leased_until } => {
+                    State::Running { fingerprints, leased_until } => {
                         let remaining = leased_until.map(|until| until.saturating_duration_since(Instant::now()));
-                        // What became of the record since the lease ran out, only the database knows.
+                        // The lease has run out: only the database knows the record's state.
                         if remaining == Some(Duration::ZERO) {
                             occupied.insert(Slot::looking()).changed.notify_waiters();
                             let changed = Arc::clone(&occupied.get().changed);
-                            return Ok(InFlightGuard { running: Arc::clone(self), id: request.id, changed });
+                            return Ok(InFlightGuard { in_flight: Arc::clone(self), id: request.id, changed });
                         }
                         return Err(Conflict {
                             duplicate: Duplicate::of(fingerprints, request.fingerprints()),
@@ -83,7 +83,7 @@ impl InFlight {
         }
     }
 
-    /// Waits until nobody in this process has the key in hand.
+    /// Waits until the key is not in flight in this process.
     pub(crate) async fn end(&self, request: &ClaimRequest) {
         loop {
             let Some(changed) = self.keys().get(&request.id).map(Slot::next_change) else { return };
@@ -93,7 +93,7 @@ impl InFlight {
 
     /// Whether any key's handler runs here.
     pub(crate) fn any_running(&self) -> bool {
-        self.keys().values().any(|key| matches!(key.state, State::InFlight { .. }))
+        self.keys().values().any(|key| matches!(key.state, State::Running { .. }))
     }
 
     pub(crate) fn has(&self, request: &ClaimRequest) -> bool {
@@ -107,12 +107,12 @@ impl InFlight {
 }
 
 impl InFlightGuard {
-    /// The database has granted the claim, or renewed its lease: twins are answered from here on.
+    /// The database has granted the claim, or renewed its lease. From here on duplicates get their response from memory.
     pub(crate) fn runs(&self, request: &ClaimRequest, leased_until: Option<Instant>) {
-        if let Some(key) = self.running.keys().get_mut(&self.id)
+        if let Some(key) = self.in_flight.keys().get_mut(&self.id)
             && Arc::ptr_eq(&key.changed, &self.changed)
         {
-            key.state = State::InFlight { fingerprints: request.fingerprints(), leased_until };
+            key.state = State::Running { fingerprints: request.fingerprints(), leased_until };
             key.changed.notify_waiters();
         }
     }
@@ -120,7 +120,7 @@ impl InFlightGuard {
 
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        if let Entry::Occupied(occupied) = self.running.keys().entry(self.id)
+        if let Entry::Occupied(occupied) = self.in_flight.keys().entry(self.id)
             && Arc::ptr_eq(&occupied.get().changed, &self.changed)
         {
             occupied.remove();
@@ -150,32 +150,32 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_twin_waits_for_the_look_and_is_told_what_runs() {
-        let running = Arc::new(InFlight::default());
-        let first = running.enter(&request("k", "1")).await.unwrap_or_else(|_| panic!("nobody else is there"));
-        let twins = [("1", Duplicate::Same), ("2", Duplicate::Other)].map(|(body, expected)| {
-            let running = Arc::clone(&running);
-            let twin = tokio::spawn(async move { running.enter(&request("k", body)).await.err() });
-            (twin, expected)
+    async fn a_duplicate_waits_for_the_look_and_gets_the_conflict() {
+        let in_flight = Arc::new(InFlight::default());
+        let first = in_flight.enter(&request("k", "1")).await.unwrap_or_else(|_| panic!("nobody else is there"));
+        let duplicates = [("1", Duplicate::Same), ("2", Duplicate::Other)].map(|(body, expected)| {
+            let in_flight = Arc::clone(&in_flight);
+            let duplicate = tokio::spawn(async move { in_flight.enter(&request("k", body)).await.err() });
+            (duplicate, expected)
         });
         tokio::task::yield_now().await;
         first.runs(&request("k", "1"), None);
-        for (twin, expected) in twins {
-            assert_eq!(twin.await.expect("no panic"), Some(Conflict { duplicate: expected, remaining: None }));
+        for (duplicate, expected) in duplicates {
+            assert_eq!(duplicate.await.expect("no panic"), Some(Conflict { duplicate: expected, remaining: None }));
         }
     }
 
     #[tokio::test]
-    async fn nothing_is_kept_of_a_key_that_is_not_in_hand() {
-        let running = Arc::new(InFlight::default());
+    async fn nothing_is_kept_of_a_key_that_is_not_in_flight() {
+        let in_flight = Arc::new(InFlight::default());
         for number in 0..100 {
             let request = request(&number.to_string(), "1");
-            let guard = running.enter(&request).await.unwrap_or_else(|_| panic!("nobody else is there"));
-            let waiting = running.end(&request);
+            let guard = in_flight.enter(&request).await.unwrap_or_else(|_| panic!("nobody else is there"));
+            let waiting = in_flight.end(&request);
             guard.runs(&request, None);
             drop(guard);
             waiting.await;
         }
-        assert!(running.keys().is_empty());
+        assert!(in_flight.keys().is_empty());
     }
 }

@@ -1,5 +1,5 @@
 //! The algorithm over a backend: claim a key, hold it while a body runs, settle it. Knows nothing of axum.
-//! A claim is one open transaction or one lease; dropped, it frees the key or leaves its record to the recovery.
+//! A claim is one open transaction or one lease. Dropped, it releases the key or leaves the record to the recovery.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use sqlx::pool::PoolConnection;
 use tokio::time::timeout;
 
 use crate::{
-    backend::{Backend, ClaimOutcome, ClaimRequest, Conflict, Duplicate, Fault, InProgressRecord, Opening, ReadFirst},
+    backend::{Backend, ClaimOutcome, ClaimRequest, Conflict, Duplicate, Fault, InProgressRecord, Purpose, ReadFirst},
     engine::in_flight::{InFlight, InFlightGuard},
     model::{
         options::{InProgress, Isolation},
@@ -20,19 +20,20 @@ mod caught;
 mod claim;
 pub(crate) mod in_flight;
 mod lease;
+mod schema;
 mod settle;
 mod store;
 mod waiting;
 
 pub use caught::{Panicked, caught};
-pub(crate) use claim::{Claim, UnkeyedTransaction};
+pub(crate) use claim::{Claim, Plans, TransactionTerms, UnkeyedTransaction};
 pub(crate) use lease::{Lease, LeaseTerms};
-pub(crate) use settle::{Reason, Unsettled, Writes};
-pub(crate) use store::{Store, unbroken};
-use store::{bounded, log, log_overdue};
+pub(crate) use settle::{SettleError, SettleErrorKind, Writes};
+use store::{OverdueError, bounded, log, log_overdue};
+pub(crate) use store::{Store, to_completion};
 use waiting::Waiting;
 
-/// How often the engine looks at a key again after a look that fell together with the end of another claim.
+/// How often the engine looks at a key again after a look that coincided with the end of another claim.
 const MAX_LOOKS: u32 = 20;
 
 /// Opens and ends claims on one pool.
@@ -74,7 +75,7 @@ pub enum Refusal {
 #[derive(Debug)]
 pub struct StoreError {
     pub(crate) kind: StoreErrorKind,
-    /// The error of the database or of the pool; `None` if the database did not respond in time.
+    /// The error of the database or of the pool, if there was one.
     pub(crate) source: Option<sqlx::Error>,
 }
 
@@ -98,7 +99,7 @@ impl<Db: Backend> Engine<Db> {
         in_progress: InProgress,
     ) -> Result<H, Refusal> {
         let mut waiting = Waiting::new(in_progress);
-        let (mut looks, mut doubted) = (0, false);
+        let (mut looks, mut mismatched) = (0, false);
         loop {
             let remaining = match self.look::<H>(request, terms).await.map_err(Refusal::Store)? {
                 ClaimOutcome::Claimed(held) => return Ok(held),
@@ -106,10 +107,10 @@ impl<Db: Backend> Engine<Db> {
                 ClaimOutcome::InProgress(record) if request.matches(&record.fingerprint) => Some(record.remaining),
                 ClaimOutcome::InProgress(record) => return Err(Refusal::InProgressRecord(record)),
                 ClaimOutcome::Running(Conflict { duplicate: Duplicate::Same, remaining }) => remaining,
-                // A 422 is final. Under a strict isolation level the snapshot may miss a record that was committed just
-                // now, while yet another request holds the lock: look a second time before the mismatch.
-                ClaimOutcome::Running(_) if !doubted => {
-                    doubted = true;
+                // A mismatch is final for the client. Under a strict isolation level the snapshot may miss a record that was
+                // committed just now, while a third request holds the lock: look a second time before the mismatch.
+                ClaimOutcome::Running(_) if !mismatched => {
+                    mismatched = true;
                     continue;
                 }
                 ClaimOutcome::Running(_) => return Err(Refusal::Mismatch),
@@ -133,7 +134,7 @@ impl<Db: Backend> Engine<Db> {
 
     /// Opens a transaction that holds no key.
     pub(crate) async fn open(&self, isolation: Option<Isolation>) -> Result<UnkeyedTransaction<Db>, Refusal> {
-        let opened = self.store.begin(isolation, Opening::WithoutKey).await;
+        let opened = self.store.begin(isolation, Purpose::Unkeyed).await;
         let transaction = opened.map_err(|error| Refusal::Store(StoreError::of::<Db>(error)))?;
         Ok(UnkeyedTransaction { transaction, timeout: self.store.timeout })
     }
@@ -145,13 +146,13 @@ impl<Db: Backend> Engine<Db> {
             Ok(Err(conflict)) => return Ok(ClaimOutcome::Running(conflict)),
             Err(_) => {
                 log_overdue(self.store.timeout);
-                return Err(StoreError::unavailable());
+                return Err(OverdueError::of_step(self.store.timeout).into());
             }
         };
         let mut connection = self.store.connection().await.map_err(StoreError::of::<Db>)?;
         if Db::READ_FIRST == ReadFirst::WhileABodyRuns && self.in_flight.any_running() {
             let found = bounded(self.store.timeout, read(connection, request.clone())).await;
-            match found.ok_or_else(StoreError::unavailable)?.map_err(StoreError::of::<Db>)? {
+            match found?.map_err(StoreError::of::<Db>)? {
                 (_, Some(ClaimOutcome::Completed(record))) => return Ok(ClaimOutcome::Completed(record)),
                 (_, Some(ClaimOutcome::InProgress(record))) => return Ok(ClaimOutcome::InProgress(record)),
                 (unused, _) => connection = unused,
@@ -162,7 +163,7 @@ impl<Db: Backend> Engine<Db> {
 }
 
 impl StoreError {
-    /// The error that a statement of ours or the pool gave.
+    /// The error of a statement of ours or of the pool.
     fn of<Db: Backend>(source: sqlx::Error) -> Self {
         log(&source);
         let kind = match (&source, Db::fault(&source)) {
@@ -173,9 +174,16 @@ impl StoreError {
         Self { kind, source: Some(source) }
     }
 
-    /// The database did not respond in time, or cannot be written.
+    /// The database cannot be written, or there is nothing to respond with: no error of the database says so.
     pub(crate) fn unavailable() -> Self {
         Self { kind: StoreErrorKind::Unavailable, source: None }
+    }
+}
+
+/// It is logged where the time ran out.
+impl From<OverdueError> for StoreError {
+    fn from(overdue: OverdueError) -> Self {
+        Self { kind: StoreErrorKind::Unavailable, source: Some(overdue.into()) }
     }
 }
 

@@ -1,5 +1,5 @@
-//! The end of a claim, or of a transaction without a key: recorded, kept, freed, or why not.
-//! Each takes what it ends, so nothing is ended twice.
+//! The end of a claim, or of a transaction without a key: recorded, committed, released, or the error.
+//! Each function takes what it ends, so nothing ends twice.
 
 use std::{future::Future, time::Duration};
 
@@ -8,30 +8,30 @@ use sqlx_core::transaction::TransactionManager;
 
 use super::{Claim, UnkeyedTransaction, bounded, claim::roll_back, log};
 use crate::{
-    backend::{Backend, Fault, Written},
+    backend::{Backend, Fault, WriteOutcome},
     model::record::Record,
 };
 
-/// What is to become of the handler's writes when its answer is recorded.
+/// What happens to the handler's writes when its response is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
     /// They commit with the record.
     Keep,
-    /// They are undone, the record alone commits.
+    /// They are rolled back; the record alone commits.
     Drop,
 }
 
 /// A transaction or a lease that did not settle as intended.
 #[derive(Debug)]
-pub struct Unsettled {
-    pub(crate) reason: Reason,
+pub struct SettleError {
+    pub(crate) kind: SettleErrorKind,
     /// The error of the database or of the pool, if there was one.
     pub(crate) source: Option<sqlx::Error>,
 }
 
-/// Why it did not settle.
+/// What a [`SettleError`] means for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum SettleErrorKind {
     /// Rolled back; the whole transaction may run again.
     RunAgain,
     /// Rolled back: the database refused the transaction.
@@ -46,29 +46,29 @@ pub enum Reason {
     Unknown,
 }
 
-impl From<Reason> for Unsettled {
-    fn from(reason: Reason) -> Self {
-        Self { reason, source: None }
+impl From<SettleErrorKind> for SettleError {
+    fn from(kind: SettleErrorKind) -> Self {
+        Self { kind, source: None }
     }
 }
 
 impl<Db: Backend> Claim<Db> {
-    /// The fingerprint that the record is to have.
+    /// The fingerprint of the record.
     pub(crate) fn fingerprint(&self) -> Vec<u8> {
         self.request.fingerprint.to_bytes()
     }
 
     /// Commits the record, and the handler's writes if they are kept.
-    pub(crate) async fn record(self, writes: Writes, record: Record) -> Result<(), Unsettled> {
+    pub(crate) async fn record(self, writes: Writes, record: Record) -> Result<(), SettleError> {
         let Self { transaction, request, token, guard, timeout } = self;
         let settled = settle(timeout, async move {
             let mut transaction = transaction;
             let undone = match writes {
-                Writes::Keep => Ok(Written::Yes),
+                Writes::Keep => Ok(WriteOutcome::Written),
                 Writes::Drop => Db::rewind(&mut transaction).await,
             };
             let written = match undone {
-                Ok(Written::Yes) => Db::record(&mut transaction, &token, &request, record).await,
+                Ok(WriteOutcome::Written) => Db::record(&mut transaction, &token, &request, record).await,
                 not_undone => not_undone,
             };
             to_commit(transaction, written).await
@@ -79,9 +79,23 @@ impl<Db: Backend> Claim<Db> {
         settled
     }
 
+    /// The claim, to record a 5xx or a panic; `None` if the database has aborted the transaction. Then nothing of the body has
+    /// happened and nobody knows why, so the key is released.
+    pub(crate) async fn unless_aborted(self) -> Result<Option<Self>, SettleError> {
+        let Self { transaction, request, token, guard, timeout } = self;
+        match unless_aborted(timeout, transaction).await? {
+            Ok(transaction) => Ok(Some(Self { transaction, request, token, guard, timeout })),
+            Err(aborted) => {
+                let settled = settle(timeout, rewind_and_roll_back(aborted)).await;
+                drop(guard);
+                settled.map(|()| None)
+            }
+        }
+    }
+
     /// Rolls everything back; the key is free.
-    pub(crate) async fn free(self) -> Result<(), Unsettled> {
-        let settled = settle(self.timeout, free(self.transaction)).await;
+    pub(crate) async fn release(self) -> Result<(), SettleError> {
+        let settled = settle(self.timeout, rewind_and_roll_back(self.transaction)).await;
         drop(self.guard);
         settled
     }
@@ -89,7 +103,7 @@ impl<Db: Backend> Claim<Db> {
 
 impl<Db: Backend> UnkeyedTransaction<Db> {
     /// Commits the handler's writes.
-    pub(crate) async fn keep(self) -> Result<(), Unsettled> {
+    pub(crate) async fn commit(self) -> Result<(), SettleError> {
         let mut transaction = self.transaction;
         settle(self.timeout, async move {
             let sound = Db::verify(&mut transaction).await;
@@ -99,70 +113,88 @@ impl<Db: Backend> UnkeyedTransaction<Db> {
     }
 
     /// Rolls everything back.
-    pub(crate) async fn free(self) -> Result<(), Unsettled> {
-        settle(self.timeout, free(self.transaction)).await
+    pub(crate) async fn release(self) -> Result<(), SettleError> {
+        settle(self.timeout, rewind_and_roll_back(self.transaction)).await
     }
 }
 
-/// A transaction just before its end.
+/// A transaction just before COMMIT, or after its end.
 pub(super) enum Prepared<Db: Backend> {
     /// All is written; only COMMIT is left.
     Commit(Transaction<'static, Db>),
     /// It has ended already.
-    Over(Result<(), Unsettled>),
+    Ended(Result<(), SettleError>),
 }
 
-/// Takes the last steps of a transaction. COMMIT is a step of its own, since only its answer can be lost for good.
+/// Runs the last steps of a transaction. COMMIT is a separate step: if its response is lost, the outcome is unknown.
 pub(super) async fn settle<Db: Backend>(
     timeout: Duration,
     preparing: impl Future<Output = Prepared<Db>> + Send + 'static,
-) -> Result<(), Unsettled> {
+) -> Result<(), SettleError> {
     match bounded(timeout, preparing).await {
-        Some(Prepared::Commit(transaction)) => commit(timeout, transaction).await,
-        Some(Prepared::Over(settled)) => settled,
-        None => Err(Reason::Unavailable.into()),
+        Ok(Prepared::Commit(transaction)) => commit(timeout, transaction).await,
+        Ok(Prepared::Ended(settled)) => settled,
+        Err(overdue) => Err(SettleError { kind: SettleErrorKind::Unavailable, source: Some(overdue.into()) }),
     }
 }
 
-/// Goes on to COMMIT if all is written and still in the transaction that was opened; gives up everything else.
+/// Goes on to COMMIT if all is written, in the transaction that was opened. Otherwise ends the transaction.
 pub(super) async fn to_commit<Db: Backend>(
     transaction: Transaction<'static, Db>,
-    written: Result<Written, sqlx::Error>,
+    written: Result<WriteOutcome, sqlx::Error>,
 ) -> Prepared<Db> {
     match written {
-        Ok(Written::Yes) if is_outermost(&transaction) => Prepared::Commit(transaction),
-        not_written => Prepared::Over(Err(give_up(transaction, not_written).await)),
+        Ok(WriteOutcome::Written) if is_outermost(&transaction) => Prepared::Commit(transaction),
+        not_written => Prepared::Ended(Err(give_up(transaction, not_written).await)),
     }
 }
 
-pub(super) async fn free<Db: Backend>(mut transaction: Transaction<'static, Db>) -> Prepared<Db> {
-    Prepared::Over(match Db::rewind(&mut transaction).await {
-        Ok(Written::Yes) if is_outermost(&transaction) => {
+/// Undoes the handler's writes, which proves that the transaction is the one that was opened, and rolls back.
+pub(super) async fn rewind_and_roll_back<Db: Backend>(mut transaction: Transaction<'static, Db>) -> Prepared<Db> {
+    Prepared::Ended(match Db::rewind(&mut transaction).await {
+        Ok(WriteOutcome::Written) if is_outermost(&transaction) => {
             roll_back(transaction).await;
             Ok(())
         }
-        // It cannot be undone, or not be proved to be.
+        // The writes cannot be undone, or there is no proof of it.
         not_undone => Err(give_up(transaction, not_undone).await),
     })
 }
 
-/// Ends a transaction that does not commit, and returns why it does not.
+/// Ends a transaction that does not commit, and returns the reason.
 async fn give_up<Db: Backend>(
     transaction: Transaction<'static, Db>,
-    written: Result<Written, sqlx::Error>,
-) -> Unsettled {
+    written: Result<WriteOutcome, sqlx::Error>,
+) -> SettleError {
     let unsettled = match written {
-        Ok(Written::Lost) => Reason::RunAgain.into(),
-        Ok(Written::Yes | Written::Ended) => Reason::TransactionEnded.into(),
-        Err(error) => Unsettled::of(Db::fault(&error), error),
+        Ok(WriteOutcome::Lost) => SettleErrorKind::RunAgain.into(),
+        Ok(WriteOutcome::Written | WriteOutcome::TransactionEnded) => SettleErrorKind::TransactionEnded.into(),
+        Err(error) => SettleError::of(Db::fault(&error), error),
     };
-    if unsettled.reason == Reason::TransactionEnded || !is_outermost(&transaction) {
+    if unsettled.kind == SettleErrorKind::TransactionEnded || !is_outermost(&transaction) {
         Db::discard(transaction).await;
     } else {
         // Not left to the drop, which rolls back some time later: the next look would meet this claim's own locks.
-        roll_back(transaction).await;
+        Db::abandon(transaction).await;
     }
     unsettled
+}
+
+/// The transaction; as the inner error if the database has aborted it.
+pub(super) async fn unless_aborted<Db: Backend>(
+    timeout: Duration,
+    mut transaction: Transaction<'static, Db>,
+) -> Result<Result<Transaction<'static, Db>, Transaction<'static, Db>>, SettleError> {
+    let asking = async move {
+        match Db::is_aborted(&mut transaction).await {
+            Ok(aborted) => Ok((aborted, transaction)),
+            Err(error) => Err(give_up(transaction, Err(error)).await),
+        }
+    };
+    match bounded(timeout, asking).await {
+        Ok(asked) => asked.map(|(aborted, transaction)| if aborted { Err(transaction) } else { Ok(transaction) }),
+        Err(overdue) => Err(SettleError { kind: SettleErrorKind::Unavailable, source: Some(overdue.into()) }),
+    }
 }
 
 /// Whether sqlx counts this transaction and none inside it. Its COMMIT and ROLLBACK go by that count: with a nested
@@ -172,37 +204,44 @@ fn is_outermost<Db: Backend>(transaction: &Transaction<'static, Db>) -> bool {
     Db::TransactionManager::get_transaction_depth(transaction) == 1
 }
 
-async fn commit<Db: Backend>(timeout: Duration, transaction: Transaction<'static, Db>) -> Result<(), Unsettled> {
-    let error = match bounded(timeout, transaction.commit()).await {
-        Some(Ok(())) => return Ok(()),
-        Some(Err(error)) => error,
-        None => return Err(Reason::Unknown.into()),
+async fn commit<Db: Backend>(timeout: Duration, transaction: Transaction<'static, Db>) -> Result<(), SettleError> {
+    let mut transaction = transaction;
+    let committing = async move {
+        let committed = Db::TransactionManager::commit(&mut transaction).await;
+        (committed, transaction)
     };
+    let (error, transaction) = match bounded(timeout, committing).await {
+        // Dropped at depth 0, the transaction does nothing more.
+        Ok((Ok(()), _)) => return Ok(()),
+        Ok((Err(error), transaction)) => (error, transaction),
+        Err(overdue) => return Err(SettleError { kind: SettleErrorKind::Unknown, source: Some(overdue.into()) }),
+    };
+    let _done = bounded(timeout, Db::abandon(transaction)).await;
     if let Some(fault) = Db::refusal_to_commit(&error) {
-        return Err(Unsettled::of(fault, error));
+        return Err(SettleError::of(fault, error));
     }
     log(&error);
-    Err(Unsettled { reason: Reason::Unknown, source: Some(error) })
+    Err(SettleError { kind: SettleErrorKind::Unknown, source: Some(error) })
 }
 
-impl Unsettled {
-    /// The error that a statement before COMMIT gave, or a COMMIT that committed nothing.
+impl SettleError {
+    /// The error of a statement before COMMIT, or of a COMMIT that committed nothing.
     fn of(fault: Fault, source: sqlx::Error) -> Self {
-        let reason = match fault {
-            Fault::Transient => Reason::RunAgain,
+        let kind = match fault {
+            Fault::Transient => SettleErrorKind::RunAgain,
             Fault::Aborted => {
                 tracing::error!(
                     error = &source as &dyn std::error::Error,
                     "the database refused the handler's transaction: a statement in it failed, or a constraint at its end"
                 );
-                Reason::Aborted
+                SettleErrorKind::Aborted
             }
-            Fault::Schema => Reason::Schema,
-            Fault::Unavailable => Reason::Unavailable,
+            Fault::Schema => SettleErrorKind::Schema,
+            Fault::Unavailable => SettleErrorKind::Unavailable,
         };
-        if matches!(reason, Reason::Schema | Reason::Unavailable) {
+        if matches!(kind, SettleErrorKind::Schema | SettleErrorKind::Unavailable) {
             log(&source);
         }
-        Self { reason, source: Some(source) }
+        Self { kind, source: Some(source) }
     }
 }

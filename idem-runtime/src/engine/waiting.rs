@@ -1,5 +1,5 @@
-//! How a request waits for its twin: without a connection, and no longer than it was told to.
-//! A twin in this process is waited for; one in another process is looked for again and again.
+//! How a request waits for its in-flight duplicate: without a connection, and no longer than its handler says.
+//! It is woken when a duplicate in this process ends, and polls for one in another process.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::{backend::ClaimRequest, engine::in_flight::InFlight, model::options::InProgress};
 
-/// Until the next look while a twin runs in another process: doubled each time, up to the longest.
+/// The pause before the next look while the duplicate runs in another process: doubled each time, up to the longest.
 const FIRST_POLL: Duration = Duration::from_millis(25);
 const MAX_POLL: Duration = Duration::from_millis(400);
 
-/// There is no time left to wait.
-pub(super) struct TimeIsUp;
+/// The time to wait is over.
+pub(super) struct WaitTimeoutError;
 
-/// The waiting of a request for its twin.
+/// How long a request still waits for its in-flight duplicate.
 pub(super) enum Waiting {
     No,
     Until { deadline: Instant, poll: Duration },
@@ -31,11 +31,11 @@ impl Waiting {
     }
 
     /// Waits until another look makes sense; an error once the time is up.
-    pub(super) async fn next(&mut self, in_flight: &InFlight, request: &ClaimRequest) -> Result<(), TimeIsUp> {
-        let Self::Until { deadline, poll } = self else { return Err(TimeIsUp) };
+    pub(super) async fn next(&mut self, in_flight: &InFlight, request: &ClaimRequest) -> Result<(), WaitTimeoutError> {
+        let Self::Until { deadline, poll } = self else { return Err(WaitTimeoutError) };
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(TimeIsUp);
+            return Err(WaitTimeoutError);
         }
         if in_flight.has(request) {
             // Out of time or not, the next look tells.

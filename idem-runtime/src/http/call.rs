@@ -1,5 +1,5 @@
 //! The parameter of the function that axum calls: it extracts the handler's own parameters and starts the attempts.
-//! The expansion of `#[idempotent]` drives it: arguments, scope, then for each attempt claim, body, settle.
+//! The expansion of `#[idempotent]` calls it: arguments, scope, then for each attempt claim, body, settle.
 
 use std::{marker::PhantomData, sync::Arc, time::Instant};
 
@@ -21,12 +21,12 @@ use crate::{
     backend::Backend,
     model::{
         handler_options::HandlerMarker,
-        message_id::EventId,
+        message_id::OwnedMessageId,
         scope::{Scope, ScopeId},
     },
 };
 
-/// A request whose arguments have been extracted, in axum's own order, before anything looked at its key.
+/// A request whose arguments are extracted, in axum's order, before its key is read.
 ///
 /// `R` is what the handler returns, for OpenAPI documents. `H` stands for the handler.
 pub struct Call<E: Effects, T, R, H> {
@@ -37,7 +37,7 @@ pub struct Call<E: Effects, T, R, H> {
     handler: PhantomData<fn() -> (R, H)>,
 }
 
-/// A marker that keeps `Call`'s impl from overlapping axum's blanket `FromRequest` for the extractors of parts.
+/// A marker that keeps `Call`'s impl from overlapping axum's blanket `FromRequest` for `FromRequestParts`.
 pub struct Via<M>(PhantomData<M>);
 
 #[diagnostic::do_not_recommend]
@@ -68,7 +68,7 @@ where
 }
 
 impl<E: Effects, T: Send + 'static, R, H: HandlerMarker> Call<E, T, R, H> {
-    /// The extracted arguments, for the one that is the scope.
+    /// The extracted arguments; one of them is the scope.
     pub fn arguments(&self) -> &T {
         &self.arguments
     }
@@ -79,7 +79,7 @@ impl<E: Effects, T: Send + 'static, R, H: HandlerMarker> Call<E, T, R, H> {
     }
 
     /// The same for an event, whose id is the key.
-    pub fn begin_event(self, scope: ScopeId, id: EventId) -> (Tasks, Attempts<E, T>) {
+    pub fn begin_event(self, scope: ScopeId, id: OwnedMessageId) -> (Tasks, Attempts<E, T>) {
         self.begin_by(scope, KeySource::Event(id))
     }
 
@@ -110,7 +110,7 @@ impl<T: Scope> Scope for Extension<T> {
     }
 }
 
-/// The identity that the scope's parameter gives. A function, so that a type without `Scope` is reported at the argument.
+/// The identity of the scope's parameter. A function, so that a type without `Scope` is reported at the argument.
 pub fn scope_of<S: Scope + ?Sized>(scope: &S) -> ScopeId {
     scope.scope_id()
 }

@@ -10,9 +10,9 @@ use super::{
     request::RequestContext,
 };
 use crate::{
-    app::telemetry::ResponseKind,
+    app::{problem::Code, telemetry::ResponseKind},
     backend::{Backend, ClaimRequest},
-    engine::{Claim, Reason, Refusal, UnkeyedTransaction, Unsettled, Writes},
+    engine::{Claim, Refusal, SettleError, SettleErrorKind, TransactionTerms, UnkeyedTransaction, Writes},
     model::options::OnServerError,
 };
 
@@ -36,10 +36,13 @@ impl<Db: Backend> Effects for Database<Db> {
         context: ClaimContext<'_, Db>,
         claim: Option<&ClaimRequest>,
     ) -> Result<OpenTransaction<Db>, Refusal> {
-        let ClaimContext { request, in_progress, .. } = context;
+        let ClaimContext { request, in_progress, plans, .. } = context;
         let (engine, isolation) = (&request.idempotency.app.engine, request.policy.isolation);
         match claim {
-            Some(claim) => engine.claim(claim, &isolation, in_progress).await.map(OpenTransaction::Claimed),
+            Some(claim) => engine
+                .claim(claim, &TransactionTerms { isolation, plans }, in_progress)
+                .await
+                .map(OpenTransaction::Claimed),
             None => engine.open(isolation).await.map(OpenTransaction::Unkeyed),
         }
     }
@@ -65,37 +68,57 @@ async fn settle_claim<Db: Backend>(
     context: &RequestContext<Db>,
 ) -> Settled {
     let policy = context.policy;
-    let (writes, response) = match disposition {
-        Disposition::RunAgain(_) => return Err(run_again(claim.free().await)),
+    let (claim, writes, response) = match disposition {
+        Disposition::RunAgain(_) => return Err(run_again(claim.release().await)),
+        Disposition::Unavailable(_) => {
+            let code = Code::StoreUnavailable;
+            return claim.release().await.map(|()| (context.problem(code), ResponseKind::Problem(code)));
+        }
         Disposition::Release(response) => {
-            return claim.free().await.map(|()| (response, ResponseKind::Released));
+            return claim.release().await.map(|()| (response, ResponseKind::Released));
         }
         Disposition::Failed(response) if policy.on_server_error == OnServerError::Release => {
-            return claim.free().await.map(|()| (response, ResponseKind::Released));
+            return claim.release().await.map(|()| (response, ResponseKind::Released));
         }
-        Disposition::Failed(response) => (Writes::Drop, response),
-        Disposition::Store(writes, response) => (writes, response),
+        Disposition::Failed(response) => {
+            let Some(claim) = claim.unless_aborted().await? else {
+                warn_not_stored(context);
+                return Ok((response, ResponseKind::Released));
+            };
+            (claim, Writes::Drop, response)
+        }
+        Disposition::Store(writes, response) => (claim, writes, response),
     };
     match storable(response, claim.fingerprint(), policy).await {
         Ok((record, buffered)) => {
             claim.record(writes, record).await.map(|()| (buffered.into_response(), ResponseKind::Stored))
         }
-        Err(code) => claim.free().await.map(|()| (context.problem(code), ResponseKind::Problem(code))),
+        Err(code) => claim.release().await.map(|()| (context.problem(code), ResponseKind::Problem(code))),
     }
 }
 
 /// Settles a transaction that holds no key.
 pub(super) async fn settle_unkeyed<Db: Backend>(open: UnkeyedTransaction<Db>, disposition: Disposition) -> Settled {
     let (settled, response) = match disposition {
-        Disposition::RunAgain(_) => return Err(run_again(open.free().await)),
-        Disposition::Store(Writes::Keep, response) => (open.keep().await, response),
-        Disposition::Store(Writes::Drop, response) | Disposition::Release(response) | Disposition::Failed(response) => {
-            (open.free().await, response)
-        }
+        Disposition::RunAgain(_) => return Err(run_again(open.release().await)),
+        Disposition::Store(Writes::Keep, response) => (open.commit().await, response),
+        Disposition::Store(Writes::Drop, response)
+        | Disposition::Release(response)
+        | Disposition::Failed(response)
+        | Disposition::Unavailable(response) => (open.release().await, response),
     };
     settled.map(|()| (response, ResponseKind::Unprotected))
 }
 
-fn run_again(rolled_back: Result<(), Unsettled>) -> Unsettled {
-    rolled_back.err().unwrap_or(Reason::RunAgain.into())
+/// Whatever hides the cause: nothing of what the handler wrote can have happened, and the next run may fare better.
+pub(super) fn warn_not_stored<Db: Backend>(context: &RequestContext<Db>) {
+    tracing::warn!(
+        operation = context.handler.operation,
+        "a 5xx is not stored: the database aborted its transaction. Return an error whose `source` leads to the `sqlx::Error`, \
+         so that idem can tell whether to run it again"
+    );
+}
+
+fn run_again(rolled_back: Result<(), SettleError>) -> SettleError {
+    rolled_back.err().unwrap_or(SettleErrorKind::RunAgain.into())
 }

@@ -1,5 +1,5 @@
-//! The two kinds of effects as types, and the disposition: what an outcome means for the writes and for the key.
-//! `database` and `external` implement them, each from claim to settle.
+//! The trait of the two kinds of effects, and the disposition: what an outcome means for the writes and for the key.
+//! `database` and `external` implement the trait, each from claim to settle.
 
 use std::future::Future;
 
@@ -13,7 +13,7 @@ use super::{
 use crate::{
     app::{problem::Code, telemetry::ResponseKind},
     backend::{Backend, Cause, ClaimRequest},
-    engine::{Panicked, Refusal, Unsettled, Writes},
+    engine::{Panicked, Plans, Refusal, SettleError, Writes},
     model::{handler_options::Policy, options::InProgress, record::Record},
 };
 
@@ -57,6 +57,7 @@ pub trait Effects: Sized + Send + 'static {
 pub struct ClaimContext<'r, Db: Backend> {
     pub(super) request: &'r RequestContext<Db>,
     pub(super) in_progress: InProgress,
+    pub(super) plans: Plans,
     /// The encoded request, if the handler stores it.
     pub(super) stored_request: Option<Vec<u8>>,
 }
@@ -65,19 +66,21 @@ pub struct ClaimContext<'r, Db: Backend> {
 pub enum Disposition {
     /// Roll back and run again. The response is sent if nothing can run again.
     RunAgain(Response),
+    /// Roll everything back and free the key: a passing fault is no result. The response is sent if there is no key.
+    Unavailable(Response),
     /// Roll everything back, free the key, and send this.
     Release(Response),
-    /// Send this, a failure that names no disposition: `on_server_error` decides.
+    /// Send this, a failure without a `Settle`: `on_server_error` decides.
     Failed(Response),
     /// Store this, with or without the handler's writes.
     Store(Writes, Response),
 }
 
-/// The response to send, or why nothing settled as intended.
-pub(crate) type Settled = Result<(Response, ResponseKind), Unsettled>;
+/// The response to send, or why the attempt did not settle as intended.
+pub(crate) type Settled = Result<(Response, ResponseKind), SettleError>;
 
 impl Disposition {
-    /// By the database error behind the outcome, else by the response's [`Settle`], else by its status.
+    /// Decides by the database error behind the outcome, else by the response's [`Settle`], else by its status.
     pub(super) fn of<Db: Backend>(outcome: Outcome, context: &RequestContext<Db>) -> Self {
         let (response, cause) = match outcome.0 {
             Ok(ended) => ended,
@@ -85,16 +88,17 @@ impl Disposition {
             Err(Panicked) => return Self::Failed(context.problem(Code::HandlerPanicked)),
         };
         match response.extensions().get() {
-            _ if cause == Cause::Conflict => Self::RunAgain(response),
+            _ if matches!(cause, Cause::Conflict | Cause::StalePlan) => Self::RunAgain(response),
             Some(Settle::RunAgain) => Self::RunAgain(response),
             Some(Settle::NothingExecuted) => Self::Release(response),
+            None if response.status().is_server_error() && cause == Cause::Passing => Self::Unavailable(response),
             None if response.status().is_server_error() => Self::Failed(response),
             Some(Settle::KeepWrites | Settle::DropWrites) | None => Self::Store(writes(&response), response),
         }
     }
 }
 
-/// What happens to the writes beside a stored response, by its [`Settle`] or else by its status.
+/// What happens to the writes beside a stored response: its [`Settle`] decides, else its status.
 pub(crate) fn writes(response: &Response) -> Writes {
     match response.extensions().get() {
         Some(Settle::KeepWrites) => Writes::Keep,

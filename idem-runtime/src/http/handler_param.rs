@@ -1,5 +1,5 @@
-//! The types as which a handler may take its transaction or its attempt, and the checks that an expansion makes of them.
-//! Their messages are what a user reads who takes another type, or whose state lacks an `Idempotency`.
+//! The types that a handler may take as its transaction or its attempt, and the checks of them in the expansion.
+//! rustc shows their messages if the type is another one, or if the state has no `Idempotency`.
 
 use std::future::pending;
 
@@ -15,11 +15,11 @@ use crate::{
 
 /// The database of a handler's connection type.
 #[diagnostic::on_unimplemented(
-    message = "`&mut {Self}` is not a transaction that idem can open",
+    message = "expected a transaction that idem can open, found `&mut {Self}`",
     label = "not a supported connection",
-    note = "take `&mut PgConnection`, `&mut SqliteConnection` or `&mut Transaction<'_, Db>` of sqlx",
+    note = "write sqlx's `&mut PgConnection`, `&mut SqliteConnection` or `&mut Transaction<'_, Db>`",
     note = "and enable the feature `postgres` or `sqlite` of idem-runtime",
-    note = "a handler with `effects = external` takes `&mut Attempt<Db>` of idem_runtime"
+    note = "with `effects = external`, write `&mut Attempt<Postgres>` or `&mut Attempt<Sqlite>`"
 )]
 pub trait OnDatabase {
     /// Effects in the database of this connection.
@@ -33,13 +33,13 @@ impl<Db: Backend> OnDatabase for Transaction<'_, Db> {
 
 /// The database of the attempt that a handler with external effects takes.
 #[diagnostic::on_unimplemented(
-    message = "`&mut {Self}` is not the attempt of a handler with external effects",
+    message = "expected the attempt of a handler with external effects, found `&mut {Self}`",
     label = "not an attempt",
-    note = "with `effects = external` take `&mut Attempt<Postgres>` or `&mut Attempt<Sqlite>` of idem_runtime: an open transaction would not contain the calls to other systems",
-    note = "what belongs into the database goes through `attempt.transaction()`"
+    note = "write idem_runtime's `&mut Attempt<Postgres>` or `&mut Attempt<Sqlite>`: a transaction cannot roll back calls to other systems",
+    note = "use `attempt.transaction()` for database writes"
 )]
 pub trait OnAttempt {
-    /// Effects elsewhere, with the records in this database.
+    /// Effects in other systems, with the records in this database.
     type Effects: Effects;
 }
 
@@ -66,19 +66,19 @@ connections! {
     "sqlite": SqliteConnection, Sqlite;
 }
 
-/// A state from which axum's `FromRef` gives an [`Idempotency`].
+/// A state that implements axum's `FromRef` for an [`Idempotency`].
 #[diagnostic::on_unimplemented(
-    message = "the state `{Self}` holds no `Idempotency<{Db}>`",
+    message = "expected a state with an `Idempotency<{Db}>`, found `{Self}`",
     label = "no `Idempotency<{Db}>` in this state",
-    note = "store an `Idempotency` in the state, and derive or implement `FromRef` for it",
-    note = "where this is only a part of the state, say which is the whole: `#[debug_handler(state = App)]`"
+    note = "add an `Idempotency` to the state, and derive or implement `FromRef` for it",
+    note = "if this is only a part of the state, name the state's type: `#[debug_handler(state = App)]`"
 )]
 pub trait HoldsIdempotency<Db: Backend> {}
 
 #[diagnostic::do_not_recommend]
 impl<S, Db: Backend> HoldsIdempotency<Db> for S where Idempotency<Db>: FromRef<S> {}
 
-/// Named where the state is known, so that a state without `Idempotency` is an error where it is written.
+/// The expansion names it where it knows the state, so that a state without `Idempotency` is an error there.
 pub fn holds<S: HoldsIdempotency<E::Db>, E: Effects>() {}
 
 /// The body of a function that is only checked, never called.

@@ -1,11 +1,11 @@
-//! The names of the headers that idem reads and writes, for whoever lists headers: a CORS layer, a gateway's configuration.
-//! A browser's script may send, and may read, only what such a list has.
+//! The names of the headers that idem reads and writes, for a CORS layer or a gateway's configuration.
+//! A script in a browser may only send and read the headers on such a list.
 
 use http::{HeaderName, header};
 
 use crate::{http::response, model::idempotency_key};
 
-/// What a request may carry: `Idempotency-Key`. For `Access-Control-Allow-Headers`, beside what your own handlers read.
+/// The request header `Idempotency-Key`, for `Access-Control-Allow-Headers`. Add those that your own handlers read.
 ///
 /// ```
 /// use axum::http::{HeaderName, Method, header};
@@ -21,14 +21,14 @@ use crate::{http::response, model::idempotency_key};
 /// # drop(cors);
 /// ```
 ///
-/// Put the layer outside the routes, as ever: `Router::new().route(…).layer(cors)`. It answers a preflight request by
-/// itself, so that none reaches a handler or the database.
+/// Add the layer outside the routes, as usual: `Router::new().route(…).layer(cors)`. It responds to preflight requests
+/// itself, so they never reach a handler or the database.
 #[must_use]
 pub fn allowed() -> [HeaderName; 1] {
     [idempotency_key::HEADER]
 }
 
-/// What an answer may carry that tells a client how to go on: `Idempotent-Replayed` and `Retry-After`. For
+/// The response headers that a client needs, `Idempotent-Replayed` and `Retry-After`, for
 /// `Access-Control-Expose-Headers`.
 #[must_use]
 pub fn exposed() -> [HeaderName; 2] {

@@ -1,4 +1,5 @@
-//! From a request to the claim that it makes: whose key it is, which key, and the fingerprint of the request.
+//! The identity of a request: its scope, its key and its fingerprint, which make the claim request.
+//! A request without a usable key or scope is refused here.
 
 use crate::{
     app::problem::Code,
@@ -9,22 +10,22 @@ use crate::{
         fingerprint::{Comparison, Fingerprint},
         handler_options::ScopeRule,
         idempotency_key::{HEADER, Key, KeyError},
-        message_id::EventId,
+        message_id::OwnedMessageId,
         options::{FingerprintRule, KeyPresence},
         record_id::RecordId,
         scope::ScopeId,
     },
 };
 
-/// Where a request's key is.
+/// Where the key of a request is.
 pub(super) enum KeySource {
     /// In its `Idempotency-Key` header.
     Header,
     /// In the event that it delivers.
-    Event(EventId),
+    Event(OwnedMessageId),
 }
 
-/// Whose key a request carries, and where.
+/// The scope of a request, and where its key is.
 pub(super) struct Identity {
     pub(super) scope: ScopeId,
     pub(super) key: KeySource,
@@ -42,8 +43,8 @@ impl Identity {
     ) -> Result<Option<ClaimRequest>, Code> {
         let id = match &self.key {
             KeySource::Header => self.by_header(request, context)?,
-            KeySource::Event(EventId(None)) => return Err(Code::EventIdMissing),
-            KeySource::Event(EventId(Some(id))) => {
+            KeySource::Event(OwnedMessageId(None)) => return Err(Code::EventIdMissing),
+            KeySource::Event(OwnedMessageId(Some(id))) => {
                 Some(RecordId::of_event(self.scope()?, context.handler.operation, id))
             }
         };
@@ -53,7 +54,8 @@ impl Identity {
         Ok(Some(ClaimRequest { id, fingerprint, bytes, operation, retention }))
     }
 
-    /// The identifier by scope and header; `None` if the method is not protected, or an optional key is missing.
+    /// The record's identifier from scope and header; `None` if the method is not protected, or an optional key is
+    /// missing.
     fn by_header<Db: Backend, T>(
         &self,
         request: &ExtractedRequest<T>,
@@ -85,12 +87,12 @@ impl Identity {
 
     fn scope(&self) -> Result<&Digest, Code> {
         self.scope.digest().ok_or_else(|| {
-            tracing::error!("`scope_id` gave an empty part: reject callers without an identity in the extractor");
+            tracing::error!("`scope_id` returned an empty part: reject callers without an identity in the extractor");
             Code::ScopeEmpty
         })
     }
 
-    /// The fingerprint by the handler's rule, and the one by bytes. The body is hashed once where the two are the same.
+    /// The fingerprints by the handler's rule and by bytes. If the rule is bytes, the body is hashed once.
     fn fingerprints<Db: Backend, T>(
         &self,
         request: &ExtractedRequest<T>,
@@ -107,7 +109,7 @@ impl Identity {
         }
     }
 
-    /// Compares the request with a stored fingerprint, by the rule that made that one.
+    /// Compares the request with a stored fingerprint, by the rule that made the stored one.
     pub(super) fn compare<Db: Backend, T>(
         &self,
         request: &ExtractedRequest<T>,
@@ -121,8 +123,8 @@ impl Identity {
         request.subject().compare(claim.fingerprint, stored, context.policy.fingerprint)
     }
 
-    /// Whether equal keys are equal requests. Events are, unless their handler names a fingerprint: senders change what
-    /// surrounds an id at every delivery.
+    /// Whether equal keys mean equal requests. For events they do, unless the handler names a fingerprint: senders
+    /// change what surrounds an id at every delivery.
     fn by_id_alone<Db: Backend>(&self, context: &RequestContext<Db>) -> bool {
         matches!(self.key, KeySource::Event(_)) && !context.handler.names_fingerprint()
     }

@@ -1,5 +1,5 @@
-//! What a handler's body came to: a response, an error of the database that asks for another run, or a panic.
-//! Owned, so that nothing borrows the transaction when the claim is settled.
+//! The outcome of a handler's body: a response and the database error behind it, or a panic.
+//! It is owned, so that nothing borrows the transaction when the claim settles.
 
 use std::{
     error::Error as StdError,
@@ -10,14 +10,14 @@ use axum::response::{IntoResponse, Response};
 use sqlx::error::DatabaseError;
 
 use crate::{
-    backend::{Cause, cause},
+    backend::{Cause, cause, database_cause},
     engine::Panicked,
 };
 
 /// Looks for a database error behind what a body returned: `(&&Probe(&result)).__cause()`.
 ///
-/// Method look-up takes the first that fits: `CauseViaError` if the body returned a `Result` whose error is an `Error`,
-/// `CauseFallback` for everything else. The return types of handlers need no bound for it. The method's name is one that
+/// Autoref specialisation: method look-up takes `CauseViaError` if the body returned a `Result` whose error is an
+/// `Error`, else `CauseFallback`. So a handler's return type needs no bound. The method's name is one that
 /// no trait of the user has.
 pub struct Probe<'r, R>(pub &'r Result<R, Panicked>);
 
@@ -31,18 +31,18 @@ impl<T, E: StdError + 'static> CauseViaError for &Probe<'_, Result<T, E>> {
     fn __cause(&self) -> Cause {
         let Ok(Err(error)) = self.0 else { return Cause::Unknown };
         let mut sources = std::iter::successors(Some(error as &(dyn StdError + 'static)), |&error| error.source());
-        let database = sources.find_map(|error| {
-            // A transparent error of an application shows not the `sqlx::Error` in it, but that one's own source.
-            let transparent = error.downcast_ref::<Box<dyn DatabaseError>>().map(AsRef::as_ref);
-            error.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error).or(transparent)
+        let known = sources.find_map(|error| {
+            // A transparent error skips the `sqlx::Error` in it: its source is that error's source.
+            let transparent = || error.downcast_ref::<Box<dyn DatabaseError>>().map(|error| database_cause(&**error));
+            error.downcast_ref::<sqlx::Error>().map(cause).or_else(transparent)
         });
-        database.map_or(Cause::Unknown, cause)
+        known.unwrap_or(Cause::Unknown)
     }
 }
 
 /// See [`Probe`].
 pub trait CauseFallback {
-    /// Says no.
+    /// Returns [`Cause::Unknown`].
     fn __cause(&self) -> Cause;
 }
 
@@ -52,7 +52,7 @@ impl<R> CauseFallback for Probe<'_, R> {
     }
 }
 
-/// What a body came to, owned: nothing in it borrows the transaction.
+/// The response of a body and the cause of its error, or its panic. Nothing in it borrows the transaction.
 pub struct Outcome(pub(crate) Result<(Response, Cause), Panicked>);
 
 impl Outcome {
@@ -61,7 +61,7 @@ impl Outcome {
     }
 }
 
-/// Makes a response of what a body returned; a panic on the way is the body's too.
+/// Turns what a body returned into a response. A panic while doing so counts as the body's.
 pub fn outcome<R: IntoResponse>(result: Result<R, Panicked>, cause: Cause) -> Outcome {
     let response =
         result.and_then(|returned| catch_unwind(AssertUnwindSafe(|| returned.into_response())).map_err(|_| Panicked));
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    /// The ways in which applications hold a database error.
+    /// The ways in which applications wrap a database error.
     #[derive(Debug, thiserror::Error)]
     enum AppError {
         #[error("the database failed")]
@@ -144,6 +144,17 @@ mod tests {
             assert_eq!(cause_of(AppError::Deeper(Box::new(AppError::Source(reported(code))))), Cause::Conflict);
             assert_eq!(cause_of(AppError::Deeper(Box::new(AppError::Transparent(reported(code))))), Cause::Conflict);
         }
+    }
+
+    #[test]
+    fn a_passing_fault_is_seen_through_the_errors_of_an_application() {
+        for code in ["08006", "25006", "53100", "53300", "55P03", "55006", "57014", "57P01", "58030"] {
+            assert_eq!(cause_of(AppError::Source(reported(code))), Cause::Passing, "{code}");
+            assert_eq!(cause_of(AppError::Transparent(reported(code))), Cause::Passing, "{code}");
+        }
+        assert_eq!(cause_of(AppError::Source(sqlx::Error::PoolTimedOut)), Cause::Passing);
+        assert_eq!(cause_of(AppError::Source(std::io::Error::other("reset").into())), Cause::Passing);
+        assert_eq!(cause_of(AppError::Source(reported("0A000"))), Cause::Unknown, "not known to be a stale plan");
     }
 
     #[test]

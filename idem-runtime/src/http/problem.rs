@@ -1,4 +1,5 @@
-//! Idem's own responses as axum sends them: problem documents of RFC 9457.
+//! Idem's own responses as axum sends them: problem documents (RFC 9457).
+//! `app::problem` holds their codes and texts.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};

@@ -1,4 +1,5 @@
-//! What the attempts at one request share: the request as it was extracted, and the context in which it runs.
+//! What the attempts at one request share: the extracted request, and the context in which it runs.
+//! Each attempt after the first extracts its arguments again.
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Instant};
 
@@ -27,7 +28,7 @@ use crate::{
 /// The future of an extraction: the arguments, or the rejection.
 pub(super) type Extracting<T> = Pin<Box<dyn Future<Output = Result<T, Response>> + Send>>;
 
-/// A request whose arguments were extracted. It can extract them again for another attempt.
+/// A request whose arguments are extracted. It can extract them again for another attempt.
 pub(super) struct ExtractedRequest<T> {
     pub(super) parts: Parts,
     pub(super) body: Bytes,
@@ -42,7 +43,7 @@ impl<T> ExtractedRequest<T> {
         Subject { parts: &self.parts, uri, body: &self.body }
     }
 
-    /// The method and the route; the path if the request came by no route.
+    /// The method and the route; the path if the request matched no route.
     pub(super) fn endpoint(&self) -> (&str, &str) {
         (self.parts.method.as_str(), self.route().unwrap_or(self.parts.uri.path()))
     }
@@ -64,7 +65,7 @@ impl<T> ExtractedRequest<T> {
     }
 }
 
-/// The application, the handler's options over its defaults, and when the request began.
+/// The application, the handler's options over its defaults, and when the request started.
 pub struct RequestContext<Db: Backend> {
     pub(crate) idempotency: Idempotency<Db>,
     pub(crate) handler: &'static HandlerOptions,

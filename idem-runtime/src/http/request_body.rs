@@ -1,5 +1,5 @@
-//! A request body that keeps its frames while an extractor reads them.
-//! So authentication answers before a body is read, axum's own limits hold, and a retried transaction extracts again.
+//! A request body that buffers its frames while an extractor reads them.
+//! So authentication responds before a body is read, axum's limits apply, and a retried transaction can extract again.
 
 use std::{
     pin::Pin,
@@ -17,14 +17,14 @@ use bytes::{Bytes, BytesMut};
 use http::request::Parts;
 use http_body::{Frame, SizeHint};
 
-/// The body of one request's body, shared by every reader of it.
+/// The body of one request, shared by all its readers.
 #[derive(Clone)]
 pub(crate) struct BufferedBody(Arc<Mutex<Buffer>>);
 
 struct Buffer {
     frames: Vec<Bytes>,
     source: Source,
-    /// The readers that wait. The source wakes only the one that asked it last, who passes it on.
+    /// The readers that wait. The source wakes only the reader that polled it last, which wakes the others.
     waiting: Vec<Waker>,
 }
 
@@ -32,11 +32,11 @@ enum Source {
     /// There may be more.
     Open(Body),
     Ended,
-    /// Reading failed; whoever reads again is told so.
+    /// Reading failed, and fails again for every further read.
     Failed,
 }
 
-/// Reads a body from its start, and beyond its end from the client.
+/// Reads a body from its start: first the buffered frames, then those from the client.
 struct Reader {
     body: BufferedBody,
     next: usize,
@@ -52,12 +52,12 @@ impl BufferedBody {
         Body::new(Reader { body: self.clone(), next: 0 })
     }
 
-    /// Reads what no extractor read, under the route's own limit, and returns the whole body.
+    /// Reads what no extractor read, under the route's own limit, and returns the complete body.
     ///
-    /// The error is axum's own rejection: 413 over the limit, 400 for a body that breaks off.
+    /// The error is axum's own rejection: 413 over the limit, 400 for a truncated body.
     pub(crate) async fn finish(&self, parts: &Parts) -> Result<Bytes, Response> {
-        if let Some(whole) = self.buffer().whole() {
-            return Ok(whole);
+        if let Some(complete) = self.buffer().complete() {
+            return Ok(complete);
         }
         let request = Request::from_parts(parts.clone(), self.body());
         Bytes::from_request(request, &()).await.map_err(IntoResponse::into_response)
@@ -69,7 +69,8 @@ impl BufferedBody {
 }
 
 impl Buffer {
-    fn whole(&self) -> Option<Bytes> {
+    /// The body, if all of it is buffered.
+    fn complete(&self) -> Option<Bytes> {
         let ended = match &self.source {
             Source::Ended => true,
             Source::Open(body) => http_body::Body::is_end_stream(body),
@@ -80,11 +81,11 @@ impl Buffer {
             (true, []) => Some(Bytes::new()),
             (true, [frame]) => Some(frame.clone()),
             (true, frames) => {
-                let mut whole = BytesMut::with_capacity(frames.iter().map(Bytes::len).sum());
+                let mut complete = BytesMut::with_capacity(frames.iter().map(Bytes::len).sum());
                 for frame in frames {
-                    whole.extend_from_slice(frame);
+                    complete.extend_from_slice(frame);
                 }
-                Some(whole.freeze())
+                Some(complete.freeze())
             }
         }
     }
@@ -97,7 +98,7 @@ impl Buffer {
             let body = match &mut self.source {
                 Source::Open(body) => body,
                 Source::Ended => return Poll::Ready(None),
-                Source::Failed => return Poll::Ready(Some(Err("the request body broke off".into()))),
+                Source::Failed => return Poll::Ready(Some(Err("the request body is truncated".into()))),
             };
             let Poll::Ready(polled) = http_body::Body::poll_frame(Pin::new(body), context) else {
                 if !self.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
@@ -107,11 +108,11 @@ impl Buffer {
             };
             self.waiting.drain(..).for_each(Waker::wake);
             match polled {
-                // Trailers are no part of the content.
+                // Trailers are not part of the content.
                 Some(Ok(frame)) => self.frames.extend(frame.into_data()),
                 Some(Err(error)) => {
                     self.source = Source::Failed;
-                    // Without axum's wrapping, which its extractors look through only so deep, for a 413.
+                    // Unwrapped: axum's extractors look through few wrappers for the limit's error, which is a 413.
                     return Poll::Ready(Some(Err(error.into_inner())));
                 }
                 None => self.source = Source::Ended,
@@ -142,14 +143,14 @@ impl http_body::Body for Reader {
 
     fn size_hint(&self) -> SizeHint {
         let buffer = self.body.buffer();
-        let recorded: usize = buffer.frames.iter().skip(self.next).map(Bytes::len).sum();
-        let recorded = u64::try_from(recorded).unwrap_or(u64::MAX);
-        let Source::Open(body) = &buffer.source else { return SizeHint::with_exact(recorded) };
+        let buffered: usize = buffer.frames.iter().skip(self.next).map(Bytes::len).sum();
+        let buffered = u64::try_from(buffered).unwrap_or(u64::MAX);
+        let Source::Open(body) = &buffer.source else { return SizeHint::with_exact(buffered) };
         let rest = http_body::Body::size_hint(body);
         let mut hint = SizeHint::new();
-        hint.set_lower(rest.lower().saturating_add(recorded));
+        hint.set_lower(rest.lower().saturating_add(buffered));
         if let Some(upper) = rest.upper() {
-            hint.set_upper(upper.saturating_add(recorded));
+            hint.set_upper(upper.saturating_add(buffered));
         }
         hint
     }
@@ -157,7 +158,7 @@ impl http_body::Body for Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        // It may be the one whom the source would have woken.
+        // The source may wake only this reader, which no longer passes it on.
         self.body.buffer().waiting.drain(..).for_each(Waker::wake);
     }
 }

@@ -1,5 +1,5 @@
-//! From what a handler returned to what is stored and sent, and from a record back to a response.
-//! `Settle` is how one response asks for another ending than its status gives it.
+//! Buffers a response to store it, and makes a response of a stored record.
+//! With `Settle` one response overrides how its status settles the claim.
 
 use std::{convert::Infallible, panic::AssertUnwindSafe, time::Duration};
 
@@ -24,22 +24,22 @@ use crate::{
 /// The header that marks a replay.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// How long a response's body may take to end. The transaction is open meanwhile, so this is no option.
+/// How long a response's body may take to end. The transaction is open meanwhile, so this is not configurable.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Asks, on one response, for another ending of its claim than the status would give it.
+/// Overrides, for one response, how its claim settles.
 ///
-/// Without it, writes commit with 2xx and 3xx and are rolled back with 4xx and 5xx, and the answer is stored either way.
-/// What one response asks for wins over `on_server_error`.
+/// By default, writes commit with 2xx and 3xx and are rolled back with 4xx and 5xx, and the response is stored in both
+/// cases. A `Settle` on the response takes precedence over `on_server_error`.
 ///
-/// It goes where axum takes response parts:
+/// Use it as one of axum's response parts:
 ///
 /// ```
 /// use axum::{http::StatusCode, response::IntoResponse};
 /// use idem_runtime::Settle;
 ///
 /// fn declined() -> impl IntoResponse {
-///     // The declined payment stays in the table, and so does the answer.
+///     // The declined payment stays in the table, and the response is stored.
 ///     (StatusCode::PAYMENT_REQUIRED, Settle::KeepWrites, "card declined")
 /// }
 /// # assert_eq!(declined().into_response().status(), 402);
@@ -50,12 +50,12 @@ pub enum Settle {
     KeepWrites,
     /// The handler's writes are rolled back whatever the status.
     DropWrites,
-    /// Nothing was executed (a validation inside the body): all is rolled back, nothing stored, the key free.
+    /// Nothing was executed (a validation inside the body): everything is rolled back and the key is released.
     NothingExecuted,
-    /// The transaction lost against another one (serialization failure, deadlock): roll back and run the handler again,
-    /// four times in all, then `503`. For handlers whose error type does not lead to the `sqlx::Error` by
-    /// [`source`](std::error::Error::source); where it does, idem sees it by itself. A handler with external effects is never
-    /// run again: for it this is a failure, which ends as a 5xx does.
+    /// The transaction conflicted with another one (serialization failure, deadlock): roll back and run the handler
+    /// again, at most four times in all, then `503`. For handlers whose error type does not reach the `sqlx::Error`
+    /// through [`source`](std::error::Error::source); if it does, idem detects the conflict itself. A handler with
+    /// external effects never runs again: for it this is a failure, which settles as a 5xx does.
     RunAgain,
 }
 
@@ -74,14 +74,14 @@ impl IntoResponse for Settle {
     }
 }
 
-/// A response whose body is whole.
+/// A response whose body is in memory.
 pub(crate) struct BufferedResponse {
     parts: Parts,
     body: Bytes,
 }
 
 impl BufferedResponse {
-    /// Reads a response's body to its end, which must come within the limit and in bounded time.
+    /// Reads a response's body to its end, up to the limit and within `BODY_TIMEOUT`.
     pub(crate) async fn of(response: Response, limit: usize) -> Result<Self, Code> {
         let (mut parts, body) = response.into_parts();
         if is_event_stream(&parts) {
@@ -92,7 +92,7 @@ impl BufferedResponse {
         let body = match tokio::time::timeout(BODY_TIMEOUT, collecting).await {
             Ok(Ok(Ok(collected))) => collected.to_bytes(),
             Ok(Ok(Err(error))) if error.is::<LengthLimitError>() => {
-                tracing::error!(limit, "a response is too long to be stored: raise `max_response`, or answer less");
+                tracing::error!(limit, "a response is too large to be stored: raise `max_response`, or return less");
                 return Err(Code::ResponseTooLarge);
             }
             failed => {
@@ -101,9 +101,9 @@ impl BufferedResponse {
                 return Err(Code::ResponseUnfinished);
             }
         };
-        // What is stored is one account's answer. Said on the first answer too, so that the replay equals it.
+        // A stored response belongs to one account. The first response has the header too, so that the replay equals it.
         parts.headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-        // The body is whole now, whatever framing the handler gave it: a replay has none of that either.
+        // The body is buffered now, so the handler's framing no longer applies; the replay has none either.
         parts.headers.remove(header::CONTENT_LENGTH);
         parts.headers.remove(header::TRANSFER_ENCODING);
         Ok(Self { parts, body })
@@ -124,7 +124,7 @@ fn is_event_stream(parts: &Parts) -> bool {
     content_type.is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
 }
 
-/// The stored response, and the mark that says it is one.
+/// The stored response, marked as a replay.
 pub(crate) fn replay(record: Record, set_cookie: SetCookie, replay: Replay) -> Result<Response, Unreadable> {
     let (status, headers, body) = record.read()?;
     let mut response = match replay {

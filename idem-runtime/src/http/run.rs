@@ -1,5 +1,5 @@
-//! The attempts at one request: claim, and settle. A refused claim is responded to here.
-//! One attempt is the rule; more follow only if the database asks for the whole transaction to run again.
+//! The attempts at one request: claim and settle, and the response if the claim is refused.
+//! Usually there is one attempt; more follow only if the database asks for the transaction to run again.
 
 use std::{error::Error as StdError, future::Future, pin::Pin, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
         telemetry::ResponseKind,
     },
     backend::{Cause, ClaimRequest},
-    engine::{Reason, Refusal},
+    engine::{Plans, Refusal, SettleErrorKind},
     model::{
         fingerprint::Comparison,
         options::InProgress,
@@ -28,17 +28,17 @@ use crate::{
     },
 };
 
-/// How many attempts a request gets if its transactions lose against others.
+/// How many attempts a request gets if its transactions conflict with others.
 const MAX_ATTEMPTS: u32 = 4;
 
-/// The pause before the second attempt, doubled before each further one: time for the winner to finish.
+/// The pause before the second attempt, doubled before each further one: time for the other transaction to finish.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How long a second attempt waits instead of responding that the request is running: PostgreSQL reports a COMMIT that it
-/// refuses just before it releases the transaction's locks, so the first attempt's last moment may be what is running.
+/// How long a second attempt waits instead of responding that the request is running. PostgreSQL reports a refused
+/// COMMIT just before it releases the transaction's locks, so the locks may still be those of the first attempt.
 const OWN_LOCKS: Duration = Duration::from_millis(200);
 
-/// A future without its type: rustc would follow that through every handler, down to the statements.
+/// A future without its own type. Through that type rustc would prove `Send` for every handler, down to each statement.
 pub(super) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 
 /// The attempts at one request.
@@ -47,21 +47,14 @@ pub struct Attempts<E: Effects, T> {
     request: ExtractedRequest<T>,
     context: RequestContext<E::Db>,
     identity: Identity,
-    begun: u32,
+    /// How many attempts have started.
+    started: u32,
+    plans: Plans,
 }
 
-/// One attempt while its body runs. Dropped, it rolls back, or with external effects leaves its record in progress.
+/// One attempt while its body runs. Dropping it rolls back, or with external effects leaves its record in progress.
 pub struct RunningAttempt<E: Effects> {
     held: E::Held,
-    context: RequestContext<E::Db>,
-    next: Next,
-}
-
-/// What follows if the transaction loses against others.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Next {
-    Attempt,
-    GiveUp,
 }
 
 impl<E: Effects, T: Send + 'static> Attempts<E, T> {
@@ -72,7 +65,14 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         scope: ScopeId,
         key: KeySource,
     ) -> Self {
-        Self { arguments: Some(arguments), request, context, identity: Identity { scope, key }, begun: 0 }
+        Self {
+            arguments: Some(arguments),
+            request,
+            context,
+            identity: Identity { scope, key },
+            started: 0,
+            plans: Plans::Cached,
+        }
     }
 
     /// Claims the key for one execution of the body.
@@ -86,26 +86,55 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
     async fn claim_next(&mut self) -> Result<(RunningAttempt<E>, T), Response> {
         let arguments = match self.arguments.take() {
             Some(arguments) => arguments,
-            // The extractors accepted this request before: a rejection now is no response to it.
+            // The extractors accepted this request before, so a rejection now is not its response.
             None => self.request.extract_again().await.map_err(|_rejection| self.problem(Code::Contention))?,
         };
-        let in_progress = match (self.begun, self.context.policy.in_progress) {
+        let in_progress = match (self.started, self.context.policy.in_progress) {
             (1.., InProgress::Reject) => InProgress::Wait(OWN_LOCKS),
             (_, chosen) => chosen,
         };
-        if let Some(earlier) = self.begun.checked_sub(1) {
+        if let Some(earlier) = self.started.checked_sub(1) {
             sleep(PAUSE * 2_u32.pow(earlier)).await;
         }
-        self.begun += 1;
+        self.started += 1;
         let claim = self.identity.claim_request(&self.request, &self.context).map_err(|code| self.problem(code))?;
         let context = ClaimContext {
             request: &self.context,
             in_progress,
+            plans: self.plans,
             stored_request: self.context.handler.stores_request().then(|| self.request.encode()),
         };
         let held = E::claim(context, claim.as_ref()).await.map_err(|refusal| self.refused(refusal, claim.as_ref()))?;
-        let next = if self.begun < MAX_ATTEMPTS { Next::Attempt } else { Next::GiveUp };
-        Ok((RunningAttempt { held, context: self.context.clone(), next }, arguments))
+        Ok((RunningAttempt { held }, arguments))
+    }
+
+    /// Settles the attempt. `Some`: the response to send; what it says is committed. `None`: run again.
+    ///
+    /// It takes the attempt, so nothing is settled twice, and returns the response, so none leaves before COMMIT.
+    pub fn settle(&mut self, attempt: RunningAttempt<E>, outcome: Outcome) -> Boxed<'_, Option<Response>> {
+        Box::pin(self.settle_held(attempt.held, outcome))
+    }
+
+    async fn settle_held(&mut self, held: E::Held, outcome: Outcome) -> Option<Response> {
+        let cause = outcome.cause();
+        self.plans = if cause == Cause::StalePlan { Plans::Anew } else { Plans::Cached };
+        let disposition = Disposition::of(outcome, &self.context);
+        let (response, kind) = match E::settle(held, disposition, &self.context).await {
+            Ok(settled) => settled,
+            Err(unsettled) if unsettled.kind == SettleErrorKind::RunAgain && self.started < MAX_ATTEMPTS => {
+                return None;
+            }
+            Err(unsettled) => {
+                let code = E::code(match unsettled.kind {
+                    // The database ended the transaction, not the handler.
+                    SettleErrorKind::TransactionEnded if cause == Cause::Passing => Code::StoreUnavailable,
+                    kind => kind.into(),
+                });
+                (self.context.problem(code), ResponseKind::Problem(code))
+            }
+        };
+        self.context.report(kind);
+        Some(response)
     }
 
     /// The response to a request whose body does not run.
@@ -162,32 +191,5 @@ impl<E: Effects> RunningAttempt<E> {
     /// The handler's `&mut` parameter. A transaction becomes a connection by deref coercion, if one is taken.
     pub fn param(&mut self) -> &mut E::Param {
         E::param(&mut self.held)
-    }
-
-    /// Settles the claim. `Some`: the response to send; what it says is committed. `None`: run again.
-    ///
-    /// It takes the attempt, so nothing is settled twice, and returns the response, so none leaves before COMMIT.
-    pub fn settle(self, outcome: Outcome) -> Boxed<'static, Option<Response>> {
-        Box::pin(self.settle_held(outcome))
-    }
-
-    async fn settle_held(self, outcome: Outcome) -> Option<Response> {
-        let Self { held, context, next } = self;
-        let cause = outcome.cause();
-        let disposition = Disposition::of(outcome, &context);
-        let (response, kind) = match E::settle(held, disposition, &context).await {
-            Ok(settled) => settled,
-            Err(unsettled) if unsettled.reason == Reason::RunAgain && next == Next::Attempt => return None,
-            Err(unsettled) => {
-                let code = E::code(match unsettled.reason {
-                    // The database ended the transaction, not the handler.
-                    Reason::TransactionEnded if cause == Cause::Unwritable => Code::StoreUnavailable,
-                    reason => reason.into(),
-                });
-                (context.problem(code), ResponseKind::Problem(code))
-            }
-        };
-        context.report(kind);
-        Some(response)
     }
 }

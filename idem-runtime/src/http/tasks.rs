@@ -1,5 +1,5 @@
-//! Where attempts run: in tasks of their own, which a client's disconnect does not stop.
-//! `drain` waits for them, and the caller's span goes with them.
+//! The tasks in which attempts run, so that a client's disconnect does not stop them.
+//! `drain` waits for them. They run in the request's span.
 
 use std::{
     future::Future,
@@ -22,14 +22,14 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Starts the attempts. The future's type does not show in what comes back, so that a body that is not `Send` is
-    /// reported here and not at the route again.
+    /// Starts the attempts. The returned type does not name the future's, so a body that is not `Send` is reported
+    /// here, and not a second time at the route.
     pub fn run(self, attempts: impl Future<Output = Response> + Send + 'static) -> Finishing {
         Finishing(self.tracker.spawn(attempts.instrument(self.span)))
     }
 }
 
-/// Attempts that run to their end, awaited or not.
+/// Attempts that run to completion, awaited or not.
 pub struct Finishing(JoinHandle<Response>);
 
 impl Future for Finishing {
@@ -39,7 +39,7 @@ impl Future for Finishing {
         Poll::Ready(match ready!(Pin::new(&mut self.0).poll(context)) {
             Ok(response) => response,
             Err(failed) => match failed.try_into_panic() {
-                // Not the body's panic, which is caught and stored: the application's own renderer.
+                // An extractor or a fingerprint function panicked; the body's and the renderer's panics are caught.
                 Ok(panic) => resume_unwind(panic),
                 // The runtime is shutting down.
                 Err(_) => Problem::new(Code::OutcomeUnknown).into_response(),

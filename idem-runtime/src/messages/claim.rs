@@ -1,5 +1,5 @@
-//! A message as it is claimed and settled, by the call `once` and by functions with the attribute: the claim of a handler,
-//! with the value that the effect returned in place of a response.
+//! Claims and settles a message, for the call `once` and for consumers with the attribute.
+//! It is the claim of a handler, but it stores the value that the effect returned instead of a response.
 
 use std::time::Instant;
 
@@ -13,11 +13,11 @@ use crate::{
         telemetry::{ResponseKind, report},
     },
     backend::{Backend, ClaimRequest},
-    engine::{Claim, Panicked, Refusal, Writes},
+    engine::{Claim, Panicked, Plans, Refusal, TransactionTerms, Writes},
     model::{
         fingerprint::Fingerprint,
         handler_options::HandlerOptions,
-        message_id::{EventId, MessageId},
+        message_id::{MessageId, OwnedMessageId},
         options::InProgress,
         record::Record,
         record_id::RecordId,
@@ -42,14 +42,15 @@ impl<Db: Backend> Consumer<'_, Db> {
             retention: self.retention,
         };
         let engine = &self.idempotency.app.engine;
-        match engine.claim::<Claim<Db>>(&request, &self.isolation, InProgress::Reject).await {
+        let terms = TransactionTerms { isolation: self.isolation, plans: Plans::Cached };
+        match engine.claim::<Claim<Db>>(&request, &terms, InProgress::Reject).await {
             Ok(claim) => Ok(Message { claim, operation, started_at }),
             Err(refusal) => Err(refused(Why::of(refusal, &request))),
         }
     }
 }
 
-/// Claims a message for a function with the attribute. It borrows none of the arguments, so they need not be `Sync`.
+/// Claims a message for a consumer with the attribute. It borrows no argument, so the arguments need not be `Sync`.
 ///
 /// # Errors
 /// Why the function does not run.
@@ -57,7 +58,7 @@ pub async fn message<Db: Backend>(
     idempotency: &Idempotency<Db>,
     handler: &'static HandlerOptions,
     source: ScopeId,
-    id: EventId,
+    id: OwnedMessageId,
     Payload(payload): Payload,
 ) -> Result<Message<Db>, Unclaimed> {
     let policy = idempotency.app.policy.over(handler);
@@ -65,7 +66,7 @@ pub async fn message<Db: Backend>(
     Consumer { idempotency, operation: handler.operation, retention, isolation, payload }.claim(source, &id).await
 }
 
-/// A claimed message. Dropped, it rolls back.
+/// A claimed message. Dropping it rolls back.
 pub struct Message<Db: Backend> {
     claim: Claim<Db>,
     operation: &'static str,
@@ -153,15 +154,15 @@ impl<Db: Backend> Message<Db> {
         let Self { claim, operation, started_at } = self;
         let (kind, result) = match claim.record(Writes::Keep, record).await {
             Ok(()) => (ResponseKind::Stored, Ok(Once::Ran(value))),
-            Err(unsettled) => store(unsettled.reason.into(), unsettled.source),
+            Err(unsettled) => store(unsettled.kind.into(), unsettled.source),
         };
         report(operation, kind, started_at);
         result
     }
 
-    /// Rolls back. Whether that succeeds changes nothing: what was not committed is not there.
+    /// Rolls back. The result does not matter: what is not committed does not exist.
     async fn release<T, E>(self, why: ConsumeError<E>) -> Result<Once<T>, ConsumeError<E>> {
-        let _freed = self.claim.free().await;
+        let _freed = self.claim.release().await;
         report(self.operation, ResponseKind::Released, self.started_at);
         Err(why)
     }

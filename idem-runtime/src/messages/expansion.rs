@@ -1,4 +1,5 @@
-//! What the expansion of `#[idempotent]` on a consumer names besides the claim: the payload, and the function's result.
+//! What the expansion of a consumer uses besides the claim: the payload, and the function's result.
+//! It is public for the expansion only.
 
 use crate::{engine::Panicked, model::fingerprint::Fingerprint};
 
@@ -6,7 +7,7 @@ use crate::{engine::Panicked, model::fingerprint::Fingerprint};
 pub struct Payload(pub(super) Option<Fingerprint>);
 
 impl Payload {
-    /// Equal ids are equal messages.
+    /// No payload: equal ids mean equal messages.
     pub const NONE: Self = Self(None);
 }
 
@@ -15,12 +16,12 @@ pub fn payload_of<P: AsRef<[u8]> + ?Sized>(payload: &P) -> Payload {
     Payload(Some(Fingerprint::of_message(payload.as_ref())))
 }
 
-/// What a consumer's function returns, taken apart.
+/// The value and the error of a consumer's return type.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say whether the effect failed",
+    message = "expected a consumer to return `Result<T, E>`, found `{Self}`",
     label = "not a `Result`",
-    note = "a function that runs once for each message returns `Result<T, E>`, `T` serialisable: an `Err` rolls back",
-    note = "an axum handler of events says so: `#[idempotent(webhook, scope = provider, key = event.id)]`"
+    note = "return `Result<T, E>` with a serialisable `T`: an `Err` rolls back",
+    note = "or add `webhook` to make it a webhook handler: `#[idempotent(webhook, scope = provider, key = event.id)]`"
 )]
 pub trait Returned {
     /// What is stored.
@@ -35,14 +36,14 @@ impl<T, E> Returned for Result<T, E> {
     type Error = E;
 }
 
-/// What a consumer's function came to, as a `Result`: `ResultProbe(result).__result()`.
+/// The outcome of a consumer's function as a `Result`: `ResultProbe(result).__result()`.
 ///
-/// Method look-up takes the inherent method for a `Result`. Everything else is an error already, by [`Returned`] in the
-/// signature; [`ResultFallback`] keeps it from being a second one.
+/// Method look-up takes the inherent method for a `Result`. Other types are an error already, by [`Returned`] in the
+/// signature; [`ResultFallback`] prevents a second error.
 pub struct ResultProbe<R>(pub Result<R, Panicked>);
 
 impl<T, E> ResultProbe<Result<T, E>> {
-    /// As it is.
+    /// The result of the function.
     ///
     /// # Errors
     /// The function's panic.

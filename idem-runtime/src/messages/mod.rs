@@ -1,7 +1,7 @@
-//! One effect for each message, for consumers of queues, which deliver at least once.
+//! One effect for each message, for consumers of queues that deliver at least once.
 //!
-//! Annotate an `async fn` with `#[idempotent(scope = source, key = message.id)]`, or call [`Idempotency::once`]. Either
-//! way the effect's writes, the message's id and the effect's value commit in one transaction.
+//! Annotate an `async fn` with `#[idempotent(scope = source, key = message.id)]`, or call [`Idempotency::once`]. In
+//! both cases the effect's writes, the message's id and the effect's value commit in one transaction.
 
 use futures_util::future::BoxFuture;
 use serde::{Serialize, de::DeserializeOwned};
@@ -11,7 +11,10 @@ use crate::{
     app::Idempotency,
     backend::Backend,
     engine::caught,
-    model::{fingerprint::Fingerprint, message_id::MessageId, options::Isolation, retention::Retention, scope::Scope},
+    model::{
+        fingerprint::Fingerprint, message_id::MessageId, operation::check_operation, options::Isolation,
+        retention::Retention, scope::Scope,
+    },
 };
 
 pub(crate) mod claim;
@@ -22,7 +25,7 @@ pub(crate) mod value;
 pub use outcome::{ConsumeError, Once};
 use value::form;
 
-/// The name of an effect and how it is claimed: of [`Idempotency::consumer`].
+/// A consumer of messages, from [`Idempotency::consumer`]: the name of its operation, and how messages are claimed.
 #[must_use]
 pub struct Consumer<'i, Db: Backend> {
     pub(crate) idempotency: &'i Idempotency<Db>,
@@ -33,8 +36,8 @@ pub struct Consumer<'i, Db: Backend> {
 }
 
 impl<Db: Backend> Idempotency<Db> {
-    /// Runs an effect once for each message: [`Consumer::once`], of an operation called `once`. Where several consumers get
-    /// the same messages, give each a name of its own: [`consumer`](Self::consumer).
+    /// Runs an effect once for each message: [`Consumer::once`] of the operation `once`. If several consumers get the
+    /// same messages, give each of them a name with [`consumer`](Self::consumer).
     ///
     /// # Errors
     /// [`ConsumeError`]: do not acknowledge the message.
@@ -47,8 +50,13 @@ impl<Db: Backend> Idempotency<Db> {
         self.consumer("once").once(source, id, effect).await
     }
 
-    /// A consumer by the stored name of its effect. Two consumers have each message once each.
+    /// Creates a consumer. `operation` is the stored name of its effect. Each consumer processes every message once.
+    ///
+    /// # Panics
+    /// Unless the name is 1 to 128 visible ASCII characters, as in the attribute.
+    #[track_caller]
     pub fn consumer(&self, operation: &'static str) -> Consumer<'_, Db> {
+        check_operation(operation);
         let policy = self.app.policy;
         let (retention, isolation) = (policy.retention, policy.isolation);
         Consumer { idempotency: self, operation, retention, isolation, payload: None }
@@ -56,20 +64,21 @@ impl<Db: Backend> Idempotency<Db> {
 }
 
 impl<Db: Backend> Consumer<'_, Db> {
-    /// What tells this message from another under the same id: bytes that every delivery of it has alike. Without it, equal
-    /// ids are equal messages.
+    /// Sets bytes that are equal at every delivery of this message. Another message that reuses the id is then reported
+    /// as [`ConsumeError::OtherMessage`]. Without a payload, equal ids mean equal messages.
     pub fn payload(mut self, payload: impl AsRef<[u8]>) -> Self {
         self.payload = Some(Fingerprint::of_message(payload.as_ref()));
         self
     }
 
-    /// How long a message is remembered: longer than its queue may redeliver it. Default: the application's.
+    /// Sets how long a message is remembered. Choose it longer than the queue may redeliver a message. Default: the
+    /// application's.
     pub fn retention(mut self, retention: Retention) -> Self {
         self.retention = retention;
         self
     }
 
-    /// The isolation level of the transaction. Default: the application's.
+    /// Sets the isolation level of the transaction. Default: the application's.
     pub fn isolation(mut self, isolation: Isolation) -> Self {
         self.isolation = Some(isolation);
         self
@@ -77,9 +86,9 @@ impl<Db: Backend> Consumer<'_, Db> {
 
     /// Runs the effect in the transaction that also records the message's id, unless it has run before.
     ///
-    /// `source` is whose ids these are: two sources may use the same. Dropping the future rolls back. The effect owns what
-    /// it captures, as with sqlx's own `Connection::transaction`: rustc cannot tell yet that an `async` closure over a
-    /// borrowed transaction is `Send`. A function with the attribute borrows what it likes.
+    /// `source` is the scope of the ids: two sources may use the same id. Dropping the future rolls back. The effect
+    /// owns what it captures, as with sqlx's `Connection::transaction`: rustc cannot prove yet that an `async` closure
+    /// over a borrowed transaction is `Send`. A consumer with the attribute may borrow its parameters.
     ///
     /// ```
     /// # #[cfg(feature = "sqlite")]

@@ -1,13 +1,14 @@
 //! The result of one delivery of a message: done now or before, or the reason not to acknowledge it.
+//! An acknowledged message is not delivered again, so `Once` exists only after COMMIT.
 
 use crate::app::problem::Code;
 
-/// A message whose effect is there, exactly once: acknowledge it.
+/// A message whose effect is committed, exactly once: acknowledge it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Once<T> {
     /// The effect ran now and its writes are committed. This is its value.
     Ran(T),
-    /// The effect ran at an earlier delivery. This is its value from then.
+    /// The effect ran at an earlier delivery. This is the value that it returned then.
     AlreadyDone(T),
 }
 
@@ -30,27 +31,30 @@ pub enum ConsumeError<E> {
     /// The effect panicked and was rolled back. A redelivery runs it.
     #[error("the effect panicked")]
     Panicked,
-    /// Another process or task handles the same message at this moment. Its redelivery returns the outcome.
+    /// Another process or task is handling the same message. A redelivery returns the outcome.
     #[error("another delivery of the message is in progress")]
     InProgress,
     /// Another message used this id before: its payload differs. Nothing ran; a redelivery returns the same.
     #[error("another message used this id before")]
     OtherMessage,
-    /// The message has no id, or an empty one: its deliveries cannot be told from other messages. Nothing ran.
+    /// The message has no id, or an empty one, so its deliveries cannot be distinguished from other messages. Nothing
+    /// ran.
     #[error("the message has no id")]
     NoId,
-    /// The value does not serialise: everything was rolled back. Or a stored value does not deserialise as this type: the
-    /// effect is there.
+    /// The value does not serialise: everything was rolled back. Or the stored value does not deserialise as this type:
+    /// the effect was committed before.
     #[error("the value of the effect cannot be stored or read")]
     Value(#[source] serde_json::Error),
-    /// One of idem's own reasons. With [`Code::OutcomeUnknown`] the effect may be there; the redelivery finds out.
+    /// A failure of idem or its database. With [`Code::OutcomeUnknown`] the effect may be committed; a redelivery
+    /// returns the outcome.
     #[error("{}", .code.title())]
     #[non_exhaustive]
     Store {
         /// The reason, as a handler's problem document would carry it.
         code: Code,
-        /// The error of the database or of the pool: a pool timeout differs from a dead server. `None` if there is no such
-        /// error, or the database did not respond within [`database_timeout`](crate::Builder::database_timeout).
+        /// The error of the database or of the pool, if there is one. [`sqlx::Error::PoolTimedOut`]: every connection of the
+        /// pool was in use. [`sqlx::Error::Io`] of kind `TimedOut`: the database accepted no connection, or did not respond
+        /// within [`database_timeout`](crate::Builder::database_timeout).
         source: Option<sqlx::Error>,
     },
 }

@@ -1,19 +1,20 @@
-//! The value of a consumer: what its effect returned, stored as JSON and returned to every duplicate delivery.
+//! The value of a consumer: what its effect returned, stored as JSON.
+//! Every duplicate delivery gets it.
 
 use serde::{Serialize, de::DeserializeOwned};
 
 /// A value that can be stored, and read back.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is the value of a consumer, and cannot be stored",
-    label = "not serialisable, or not without borrowing",
-    note = "derive `Serialize` and `Deserialize` of serde for it, or return `Result<(), E>`: a duplicate is told the stored value"
+    message = "the value of a consumer is stored, and `{Self}` cannot be stored",
+    label = "not serialisable, or it borrows",
+    note = "derive serde's `Serialize` and `Deserialize` (duplicates receive the stored value), or return `Result<(), E>`"
 )]
 pub trait Storable: Serialize + DeserializeOwned {}
 
 #[diagnostic::do_not_recommend]
 impl<T: Serialize + DeserializeOwned> Storable for T {}
 
-/// How a value is stored and read back. Looked up in one place, so that a type for which it is missing is one error.
+/// How a value is stored and read back. The expansion names it once, so that a type without it is one error.
 pub struct Form<T> {
     write: fn(&T) -> serde_json::Result<Vec<u8>>,
     read: fn(&[u8]) -> serde_json::Result<T>,

@@ -1,15 +1,15 @@
-//! JSON in one spelling: members in the order and white space of RFC 8785, numbers as they were written.
-//! RFC 8785 reads numbers as doubles, which would make 9007199254740992 and ...993 one request; here they stay two.
+//! The canonical form of JSON: the member order and white space of RFC 8785, but numbers as written.
+//! RFC 8785 reads numbers as doubles, so 9007199254740992 and 9007199254740993 would be equal; here they differ.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Levels of nesting that have a canonical form. Each level reads its text once more, so this also bounds the time.
+/// The deepest nesting that has a canonical form. Each level is parsed once more, so this also bounds the time.
 const MAX_DEPTH: usize = 32;
 
-/// The canonical form of a JSON text, or `None` where it is not one or nests deeper than 32 levels.
+/// Returns the canonical form of a JSON text; `None` if it is not JSON or nests deeper than 32 levels.
 ///
-/// Repeated names are kept, in their order: a text with one and a text without are two requests.
+/// Repeated names are kept, in their order: two texts that differ in a repeated name are two requests.
 pub(crate) fn json(text: &[u8]) -> Option<Vec<u8>> {
     let value: &RawValue = serde_json::from_slice(text).ok()?;
     let mut canonical = Vec::with_capacity(text.len());
@@ -22,7 +22,7 @@ fn write(value: &RawValue, levels: usize, out: &mut Vec<u8>) -> Option<()> {
     match text.as_bytes().first()? {
         b'{' => {
             let Members(mut members) = serde_json::from_str(text).ok()?;
-            // RFC 8785, section 3.2.3: by the UTF-16 code units of the names. Stable, for repeated names.
+            // RFC 8785, section 3.2.3: sort by the UTF-16 code units of the names. The sort is stable, for repeated names.
             members.sort_by_cached_key(|(name, _)| utf16(name));
             out.push(b'{');
             for (at, (name, member)) in members.iter().enumerate() {
@@ -57,7 +57,7 @@ fn separate(at: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// The members of an object, repeats included.
+/// The members of an object, including repeated names.
 struct Members<'t>(Vec<(&'t RawValue, &'t RawValue)>);
 
 impl<'t> Deserialize<'t> for Members<'t> {
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn names_sort_by_utf_16() {
-        // The example of RFC 8785, section 3.2.3, in part: U+1F600 (a surrogate pair) before U+FB33.
+        // Part of the example in RFC 8785, section 3.2.3: U+1F600 (a surrogate pair) before U+FB33.
         let sorted = json("{\"\u{fb33}\":1,\"\u{1f600}\":2,\"\u{20ac}\":3,\"1\":4}".as_bytes());
         let expected = "{\"1\":4,\"\u{20ac}\":3,\"\u{1f600}\":2,\"\u{fb33}\":1}";
         assert_eq!(sorted.as_deref(), Some(expected.as_bytes()));

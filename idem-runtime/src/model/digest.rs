@@ -1,16 +1,16 @@
-//! SHA-256 over length-prefixed parts, each use under a name of its own.
-//! A prefix before every part makes ("ab", "c") and ("a", "bc") differ.
+//! SHA-256 over length-prefixed parts, with a name for each use.
+//! The prefix of each part makes ("ab", "c") and ("a", "bc") differ.
 
 use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-/// 32 bytes that stand for what they were made of.
+/// A SHA-256 digest.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Digest([u8; 32]);
 
 impl Digest {
-    /// The digest of `parts` under `name`; equal parts under another name give another digest.
+    /// Digests `parts` under `name`. Equal parts under different names have different digests.
     pub(crate) fn of<'p>(name: &'p str, parts: impl IntoIterator<Item = &'p [u8]>) -> Self {
         let mut hash = Sha256::new();
         for part in std::iter::once(name.as_bytes()).chain(parts) {
@@ -20,7 +20,7 @@ impl Digest {
         Self(hash.finalize().into())
     }
 
-    /// The digest that a column holds.
+    /// Reads a digest from a column; `None` if it does not have 32 bytes.
     pub(crate) fn from_slice(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }

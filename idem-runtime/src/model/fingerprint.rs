@@ -1,18 +1,18 @@
-//! What tells two requests under one key apart: a versioned digest of method, original path, query and body.
-//! The rule it was made by is stored in front, so that an old record is compared by its own rule.
+//! The fingerprint of a request: a versioned digest of method, original path, query and body.
+//! The rule's number is stored before the digest, so an old record is compared by the rule that made it.
 
 use bytes::Bytes;
 use http::request::Parts;
 
 use crate::model::{canonical_json, digest::Digest, options::FingerprintRule};
 
-/// How a fingerprint was made. The number is stored; never give one another meaning.
+/// The rule that made a fingerprint. The number is stored: never change its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     Bytes = 1,
     Json = 2,
     Function = 3,
-    /// Of a message, which is no request.
+    /// The payload of a message, which is not a request.
     Message = 4,
 }
 
@@ -22,7 +22,7 @@ impl Rule {
     }
 }
 
-/// A rule's number, then its digest: what a record stores.
+/// What a record stores: a rule's number, then the digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     rule: Rule,
@@ -30,12 +30,12 @@ pub(crate) struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// The fingerprint of what a message carries.
+    /// The fingerprint of a message's payload.
     pub(crate) fn of_message(payload: &[u8]) -> Self {
         Self { rule: Rule::Message, digest: Digest::of("fingerprint message", [payload]) }
     }
 
-    /// Of what is told apart by its id alone.
+    /// The fingerprint of a message or an event that is compared by its id alone.
     pub(crate) fn of_nothing() -> Self {
         Self::of_message(&[])
     }
@@ -50,14 +50,14 @@ impl Fingerprint {
 pub(crate) enum Comparison {
     Same,
     Other,
-    /// Made by a rule this version or this handler does not have.
+    /// The rule that made it is missing in this version or this handler.
     Unknown,
 }
 
 /// The parts of a request that a fingerprint is made of.
 pub(crate) struct Subject<'r> {
     pub(crate) parts: &'r Parts,
-    /// The path and query that the client sent, before any router took a prefix off.
+    /// The path and query that the client sent, before any router stripped a prefix.
     pub(crate) uri: &'r http::Uri,
     pub(crate) body: &'r Bytes,
 }
@@ -72,7 +72,8 @@ impl Subject<'_> {
         }
     }
 
-    /// Compares the request, whose own fingerprint is `own`, with a record's, by the rule that made that one.
+    /// Compares the request with a stored fingerprint, by the rule that made the stored one. `own` is the request's
+    /// fingerprint.
     pub(crate) fn compare(&self, own: Fingerprint, stored: &[u8], rule: FingerprintRule) -> Comparison {
         let Some((&number, digest)) = stored.split_first() else {
             return Comparison::Unknown;
@@ -82,7 +83,7 @@ impl Subject<'_> {
             (Some(Rule::Bytes), _) => self.fingerprint(FingerprintRule::Bytes),
             (Some(Rule::Json), _) => self.json(),
             (Some(Rule::Function), FingerprintRule::Custom(function)) => self.by_function(function),
-            // Made when nothing but the id counted.
+            // Stored when only the id counted.
             (Some(Rule::Message), _) => Fingerprint::of_nothing(),
             (Some(Rule::Function) | None, _) => return Comparison::Unknown,
         };
@@ -100,7 +101,7 @@ impl Subject<'_> {
         self.digest(Rule::Function, [function(self.parts, self.body).as_slice()])
     }
 
-    /// With its question mark, so that an empty query and none differ.
+    /// The query with its question mark, so that an empty query and none differ.
     fn query(&self) -> &[u8] {
         let path_and_query = self.uri.path_and_query().map_or("", http::uri::PathAndQuery::as_str);
         path_and_query.find('?').map_or(&[], |at| &path_and_query.as_bytes()[at..])
@@ -124,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    fn print(method: &str, target: &str, header: &[u8], body: &[u8], policy: FingerprintRule) -> Fingerprint {
+    fn fingerprint(method: &str, target: &str, header: &[u8], body: &[u8], policy: FingerprintRule) -> Fingerprint {
         let request = http::Request::builder().method(method).uri(target).header("x-any", header).body(());
         let (parts, ()) = request.expect("a request").into_parts();
         let body = Bytes::copy_from_slice(body);
@@ -135,7 +136,7 @@ mod tests {
         #[test]
         fn b16_headers_do_not_count(a in "[ -~]{0,20}", b in "[ -~]{0,20}", body in vec(ANY, 0..50)) {
             for policy in [FingerprintRule::Bytes, FingerprintRule::Json] {
-                let [a, b] = [&a, &b].map(|header| print("POST", "/p?q=1", header.as_bytes(), &body, policy));
+                let [a, b] = [&a, &b].map(|header| fingerprint("POST", "/p?q=1", header.as_bytes(), &body, policy));
                 prop_assert_eq!(a, b);
             }
         }
@@ -144,7 +145,7 @@ mod tests {
         fn b13_nothing_can_move_from_one_part_to_another(text in "[a-z]{1,12}", one in 0..13_usize, other in 0..13_usize) {
             let cut_at = |at: usize| {
                 let (query, body) = text.split_at(at.min(text.len()));
-                print("POST", &format!("/p?{query}"), b"", body.as_bytes(), FingerprintRule::Bytes)
+                fingerprint("POST", &format!("/p?{query}"), b"", body.as_bytes(), FingerprintRule::Bytes)
             };
             let same = one.min(text.len()) == other.min(text.len());
             prop_assert_eq!(cut_at(one) == cut_at(other), same);
@@ -158,7 +159,7 @@ mod tests {
             };
             let forth = object(values.iter().collect(), "");
             let back = object(values.iter().rev().collect(), " ");
-            let json = |body: &str| print("POST", "/p", b"", body.as_bytes(), FingerprintRule::Json);
+            let json = |body: &str| fingerprint("POST", "/p", b"", body.as_bytes(), FingerprintRule::Json);
             prop_assert_eq!(json(&forth), json(&back));
         }
     }
@@ -169,9 +170,9 @@ mod tests {
         fn order(_: &Parts, _: &Bytes) -> Vec<u8> {
             b"order 17".to_vec()
         }
-        let of = |body: &[u8], policy| print("POST", "/p?a=1", b"", body, policy);
+        let of = |body: &[u8], policy| fingerprint("POST", "/p?a=1", b"", body, policy);
         let object = br#"{"b":2,"a":1}"#;
-        for (print, golden) in [
+        for (fingerprint, golden) in [
             (of(object, FingerprintRule::Bytes), "01e19a0078e849de75b396c9f9c26d75286ca4a906de39afbcd33858f726bc85cd"),
             (of(object, FingerprintRule::Json), "02765e86468788576aa17e6e3cb32bcaf33502b3623fb1fdf60fc2fa39246023b0"),
             (
@@ -185,14 +186,14 @@ mod tests {
             (Fingerprint::of_message(b"payload"), "04231166dcdad55f6ea95e8cc2919482cb2add7456e0476ea88ec86ccc08d7fc00"),
             (Fingerprint::of_nothing(), "04d72451a558cd4b3608bed1426a1619856097a55dcb18cbf8db4d75fe3c9909fe"),
         ] {
-            let hex: String = print.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+            let hex = fingerprint.to_bytes().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
             assert_eq!(hex, golden);
         }
     }
 
     #[test]
     fn b12_an_empty_query_and_none_are_two_requests() {
-        let of = |target| print("POST", target, b"", b"", FingerprintRule::Bytes);
+        let of = |target| fingerprint("POST", target, b"", b"", FingerprintRule::Bytes);
         assert_ne!(of("/p"), of("/p?"));
         assert_ne!(of("/p?a=%41"), of("/p?a=A"));
         assert_ne!(of("/p?a=1&b=2"), of("/p?b=2&a=1"));

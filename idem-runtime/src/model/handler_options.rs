@@ -52,7 +52,7 @@ macro_rules! value {
 }
 
 macro_rules! handler_options {
-    ($($(#[$doc:meta])* $option:ident: $Type:ty $(as $Value:ty)? = $default:expr;)*) => {
+    ($($(#[$doc:meta])* $option:ident: $Type:ty $(as $Value:ty)? = $default:expr $(, $check:ident)?;)*) => {
         /// What `#[idempotent]` says of one handler; an option not named there is the application's.
         #[derive(Clone, Copy, Debug)]
         pub struct HandlerOptions {

@@ -1,5 +1,5 @@
 //! The client's key: one `Idempotency-Key` header line, quoted (RFC 9651 string) or bare, checked before any statement.
-//! The characters live only as long as it takes to digest them.
+//! Its characters are dropped as soon as they are digested.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use crate::model::options::KeyFormat;
 /// The header that carries the key.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// The most characters a key may have.
+/// The maximum number of characters in a key.
 const MAX_LENGTH: usize = 255;
 
-/// The client's token for one logical operation, as its characters without quotes.
+/// The client's token for one logical operation: its characters, without quotes.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Key(String);
 
@@ -22,12 +22,12 @@ pub(crate) struct Key(String);
 pub(crate) enum KeyError {
     /// There is no header line.
     Missing,
-    /// There are several lines, or one that is not exactly one key of the form asked for.
+    /// There are several lines, or the line is not exactly one key of the required form.
     Malformed,
 }
 
 impl Key {
-    /// The one key of a request.
+    /// Reads the key of a request.
     pub(crate) fn from_headers(headers: &HeaderMap, format: KeyFormat) -> Result<Self, KeyError> {
         let mut lines = headers.get_all(HEADER).iter();
         let line = lines.next().ok_or(KeyError::Missing)?;
@@ -58,7 +58,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A structured-field string without parameters.
+/// Parses a structured-field string without parameters.
 fn quoted(line: &[u8]) -> Option<String> {
     let item = sfv::Parser::new(line).parse::<sfv::Item>().ok()?;
     match item.bare_item {
@@ -67,7 +67,7 @@ fn quoted(line: &[u8]) -> Option<String> {
     }
 }
 
-/// Visible ASCII without the characters that would end, quote or repeat a structured-field item.
+/// Accepts visible ASCII without the characters that would end, quote or repeat a structured-field item.
 fn bare(line: &[u8]) -> Option<String> {
     let allowed = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b',' | b';');
     if !line.iter().all(allowed) {

@@ -1,12 +1,12 @@
-//! How long an attempt with external effects may stay in progress without renewal.
-//! The constructor checks it, so nothing after it has to.
+//! The lease duration: how long an attempt with external effects may stay in progress without renewal.
+//! The constructor checks it, so no other code does.
 
 use std::time::Duration;
 
 /// How long an attempt with external effects may stay in progress without renewal. `lease = "60s"`.
 ///
-/// While its process lives the lease is renewed. So its length is how long a killed attempt waits for the recovery, and how
-/// long a paused or cut-off process may take to come back before its attempt is decided by others.
+/// While its process runs, the lease is renewed. So this is how long recovery waits after a process was killed, and how
+/// long a process may be paused or cut off before recovery decides its attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseDuration {
     pub(crate) milliseconds: u32,
@@ -14,11 +14,12 @@ pub struct LeaseDuration {
 
 /// Why a [`LeaseDuration`] was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LeaseDurationError {
-    /// It would be over before the attempt began.
+    /// Under one millisecond: the lease would expire before the attempt starts.
     #[error("a lease must be at least one millisecond")]
     Zero,
-    /// More than a day.
+    /// Over 24 hours.
     #[error("a lease must be at most 24 hours")]
     Long,
 }
@@ -29,7 +30,7 @@ impl LeaseDuration {
     /// The longest lease: 24 hours.
     pub const MAX: Self = Self { milliseconds: 24 * 60 * 60 * 1000 };
 
-    /// A lease of whole milliseconds; a fraction is dropped.
+    /// Creates a lease duration in milliseconds. A fraction of a millisecond is dropped.
     ///
     /// # Errors
     /// [`LeaseDurationError`] under one millisecond or over [`MAX`](Self::MAX).
@@ -42,7 +43,7 @@ impl LeaseDuration {
         }
     }
 
-    /// Its length.
+    /// The duration.
     #[must_use]
     pub const fn length(self) -> Duration {
         Duration::from_millis(self.milliseconds as u64)

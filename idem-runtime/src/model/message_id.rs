@@ -1,23 +1,23 @@
-//! What identifies a message or an event at its source: the `MessageId` trait of ids.
-//! A missing one is none, and said so, rather than one id for all messages without.
+//! The trait `MessageId`: the id of a message or an event at its source.
+//! A missing id is an error. Otherwise all messages without an id would be duplicates of one message.
 
 use std::{borrow::Cow, rc::Rc, sync::Arc};
 
-/// The id of a message, equal at every delivery of it. Implemented for texts, bytes and whole numbers, and for an `Option` of
-/// them, of which `None` is a missing id, as an empty text is.
+/// The id of a message, equal at every delivery. Implemented for strings, byte slices and integers, and for an `Option`
+/// of them. `None` and an empty string are a missing id.
 ///
-/// Of another type, pass its text: `key = message.id.to_string()`.
+/// For other types, pass a string: `key = message.id.to_string()`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the id of a message",
     label = "not an id",
-    note = "texts, bytes, whole numbers and options of them are; of another type write `.to_string()` behind it"
+    note = "implemented for strings, byte slices, integers and `Option`s of them; call `.to_string()` on other types"
 )]
 pub trait MessageId {
-    /// Its bytes; `None` if it is missing.
+    /// The bytes of the id; `None` if it is missing.
     fn message_id(&self) -> Option<Cow<'_, [u8]>>;
 }
 
-/// The types that are their own bytes.
+/// Types that consist of bytes.
 macro_rules! bytes {
     ($($Type:ty: $bytes:ident,)*) => {$(
         impl MessageId for $Type {
@@ -36,7 +36,7 @@ bytes! {
     bytes::Bytes: as_ref,
 }
 
-/// Numbers count as they are written, whatever the width of their type.
+/// Integers, as decimal digits: the width of the type does not count.
 macro_rules! numbers {
     ($($Type:ty)*) => {$(
         impl MessageId for $Type {
@@ -55,11 +55,11 @@ impl<T: MessageId> MessageId for Option<T> {
     }
 }
 
-/// What holds an id has it.
-macro_rules! holders {
-    ($($Holder:ty,)*) => {$(
+/// References and smart pointers to an id.
+macro_rules! pointers {
+    ($($Pointer:ty,)*) => {$(
         #[diagnostic::do_not_recommend]
-        impl<T: MessageId + ?Sized> MessageId for $Holder {
+        impl<T: MessageId + ?Sized> MessageId for $Pointer {
             fn message_id(&self) -> Option<Cow<'_, [u8]>> {
                 T::message_id(self)
             }
@@ -67,17 +67,17 @@ macro_rules! holders {
     )*};
 }
 
-holders! { &T, Box<T>, Rc<T>, Arc<T>, }
+pointers! { &T, Box<T>, Rc<T>, Arc<T>, }
 
-/// The id of an event, owned; `None` if it is missing.
-pub struct EventId(pub(crate) Option<Vec<u8>>);
+/// The id of a message or an event, owned; `None` if it is missing.
+pub struct OwnedMessageId(pub(crate) Option<Vec<u8>>);
 
-/// The id that the attribute's `key` gives. A function for the same reason.
-pub fn event_id<I: MessageId + ?Sized>(id: &I) -> EventId {
-    EventId(id.message_id().filter(|id| !id.is_empty()).map(Cow::into_owned))
+/// The id that the attribute's `key` names. A function, so that rustc reports a wrong type at the argument.
+pub fn message_id_of<I: MessageId + ?Sized>(id: &I) -> OwnedMessageId {
+    OwnedMessageId(id.message_id().filter(|id| !id.is_empty()).map(Cow::into_owned))
 }
 
-impl MessageId for EventId {
+impl MessageId for OwnedMessageId {
     fn message_id(&self) -> Option<Cow<'_, [u8]>> {
         self.0.as_deref().map(Cow::Borrowed)
     }

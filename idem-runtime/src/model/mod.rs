@@ -1,5 +1,5 @@
-//! Plain values and the encodings that are stored: no axum, no sqlx, no I/O.
-//! What is stored outlives releases. Never change what a row of this table means; add a rule or a format with a new number.
+//! Plain values and the encodings that are stored: no axum, no sqlx, no I/O. Stored data outlives releases. Never
+//! change what a row of this table means; add a rule or a format with a new number.
 //!
 //! | stored | rule or format | made by | pinned by |
 //! |---|---|---|---|
@@ -17,7 +17,7 @@
 //! | | 2 value: JSON in `body` | `Record::of_value` | `record` |
 //! | `idem_records.request` | 1 | `StoredRequest::encode` | `stored_request` |
 //! | step keys in other systems | `step`, `step at` | `StepKey` | `step_key` |
-//! | advisory locks of running claims | `request` | `backend::postgres::Locks` | `locks` |
+//! | advisory locks of running claims | `request` | `backend::postgres::locks::Locks` | `locks` |
 //!
 //! The client's stored calls (`Call::encode`) are pinned in the crate `idem-client`.
 
@@ -28,7 +28,9 @@ pub(crate) mod fingerprint;
 pub(crate) mod handler_options;
 pub(crate) mod idempotency_key;
 pub(crate) mod lease_duration;
+pub(crate) mod limits;
 pub(crate) mod message_id;
+pub(crate) mod operation;
 pub(crate) mod options;
 pub(crate) mod record;
 pub(crate) mod record_id;

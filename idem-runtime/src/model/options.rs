@@ -9,7 +9,8 @@ use http::{Method, request::Parts};
 /// Passes the table of options to the macro `$with`. A new option is one row.
 ///
 /// A row has the documentation of the builder's setter, the name, the type, and the value that holds where neither the
-/// application nor the handler chooses. `as` names the type of that value where it is another one.
+/// application nor the handler chooses. `as` names the type of that value where it is another one. The function behind the
+/// comma refuses values that the builder must not get.
 macro_rules! with_options {
     ($with:ident) => {
         $with! {
@@ -24,7 +25,10 @@ macro_rules! with_options {
             /// Sets what requests are compared by. Default: [`FingerprintRule::Bytes`].
             fingerprint: FingerprintRule = FingerprintRule::Bytes;
             /// Sets what an in-flight duplicate gets. Default: [`InProgress::Reject`].
-            in_progress: InProgress = InProgress::Reject;
+            ///
+            /// # Panics
+            /// If it waits for zero: that is [`InProgress::Reject`].
+            in_progress: InProgress = InProgress::Reject, wait_longer_than_zero;
             /// Sets how long an attempt with external effects may stay in progress without renewal.
             /// Default: [`LeaseDuration::MINUTE`].
             lease: LeaseDuration = LeaseDuration::MINUTE;
@@ -33,7 +37,10 @@ macro_rules! with_options {
             /// Sets the isolation level of transactions. Default: the database's own.
             isolation: Isolation as Option<Isolation> = None;
             /// Sets the largest response body that is stored, in bytes. Default: 1 MiB.
-            max_response: usize = 1024 * 1024;
+            ///
+            /// # Panics
+            /// If it is zero.
+            max_response: usize = 1024 * 1024, at_least_one;
             /// Sets which methods are protected. Default: POST and PATCH.
             methods: Methods = Methods::default();
             /// Sets whether a replay repeats `Set-Cookie` lines. Default: [`SetCookie::Replay`].
@@ -45,61 +52,67 @@ pub(crate) use with_options;
 
 /// Whether a protected request must carry a key. `key = required | optional`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum KeyPresence {
-    /// No key is answered `400`, code `idempotency-key-missing`.
+    /// A request without a key gets `400`, code `idempotency-key-missing`.
     #[default]
     Required,
-    /// Without a key the handler runs in a transaction, unprotected.
+    /// A request without a key runs in a transaction, unprotected.
     Optional,
 }
 
-/// The form a key must have. `key_format = any | quoted | uuid | ulid`.
+/// The form that a key must have. `key_format = any | quoted | uuid | ulid`.
 ///
-/// Whatever the form, a key has 1 to 255 characters of visible ASCII.
+/// Every key has 1 to 255 characters of visible ASCII.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum KeyFormat {
-    /// Quoted (RFC 9651 string) or bare; both spellings are the same key.
+    /// Quoted (RFC 9651 string) or bare; both are the same key.
     #[default]
     Any,
     /// Quoted only, as the IETF draft writes it.
     Quoted,
-    /// A hyphenated UUID (RFC 9562), in either spelling.
+    /// A hyphenated UUID (RFC 9562), quoted or bare.
     Uuid,
-    /// A ULID: 26 characters of Crockford's base 32, in either spelling.
+    /// A ULID: 26 characters of Crockford's base 32, quoted or bare.
     Ulid,
 }
 
-/// The status of a key reused for another request. `mismatch = 422 | 400`.
+/// The status for a key that was used for another request. `mismatch = 422 | 400`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Mismatch {
     /// `422 Unprocessable Content`, as the IETF draft says.
     #[default]
     Unprocessable,
-    /// `400 Bad Request`, as Stripe answers.
+    /// `400 Bad Request`, as Stripe responds.
     BadRequest,
 }
 
-/// What a request is compared by. `fingerprint = bytes | json | path::to::function`.
+/// How two requests with one key are compared. `fingerprint = bytes | json | path::to::function`.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub enum FingerprintRule {
     /// Method, path, query and body, byte for byte.
     #[default]
     Bytes,
-    /// As [`Bytes`](Self::Bytes), but a JSON body counts by its members: their order (sorted as RFC 8785 sorts)
-    /// and white space do not. Numbers and strings count as they are written, array order too.
-    /// A body that is not JSON counts by its bytes.
+    /// As [`Bytes`](Self::Bytes), but the member order and the white space of a JSON body do not count (RFC 8785).
+    /// Numbers and strings count as written, and array order counts. A body that is not JSON, or that nests deeper than
+    /// 32 levels, is compared byte for byte.
     Json,
-    /// Method, path, and what the function returns for the request's parts and body.
+    /// Method, path, and the bytes that the function returns for the request's parts and body.
     Custom(fn(&Parts, &Bytes) -> Vec<u8>),
 }
 
-/// What a request meets whose twin is still running. `in_progress = reject | wait("5s")`.
+/// The response to an in-flight duplicate. `in_progress = reject | wait("5s")`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InProgress {
     /// `409`, code `in-progress`, at once.
     #[default]
     Reject,
-    /// Waits this long, at most an hour, without a connection, for the twin's record and replays it; then `409`.
+    /// Wait for the first request's record and replay it; after this long, at most one hour, `409`. A waiting request
+    /// holds no connection.
     Wait(Duration),
 }
 
@@ -107,24 +120,26 @@ impl InProgress {
     pub(crate) const MAX_WAIT: Duration = Duration::from_hours(1);
 }
 
-/// What becomes of a 5xx or a panic. `on_server_error = store | release | reconcile`.
+/// What happens after a 5xx or a panic. `on_server_error = store | release | reconcile`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnServerError {
-    /// The answer is stored and replayed; the handler's writes are rolled back.
+    /// The response is stored and replayed; the handler's writes are rolled back.
     #[default]
     Store,
-    /// Everything is rolled back and the key is free: a retry runs. For handlers with database effects; what others did
-    /// elsewhere cannot be rolled back, so for them this is [`Store`](Self::Store).
+    /// Everything is rolled back and the key is released: a retry runs. For handlers with database effects. External
+    /// effects cannot be rolled back, so for handlers that have them this is [`Store`](Self::Store).
     Release,
-    /// The answer is sent and not stored; the recovery decides the record. For handlers with external effects; for others,
-    /// of whom nothing is left undecided, this is [`Store`](Self::Store).
+    /// The response is sent and not stored; the recovery decides the record. For handlers with external effects. Other
+    /// handlers leave nothing undecided, so for them this is [`Store`](Self::Store).
     Reconcile,
 }
 
 /// The isolation level of the transaction. `isolation = "…"`; without it, the database's own default.
 ///
-/// SQLite has one level, serializable, and gives it for each of these.
+/// SQLite has one level, serializable, and uses it for each of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Isolation {
     /// `READ COMMITTED`
     ReadCommitted,
@@ -187,6 +202,7 @@ impl fmt::Debug for Methods {
 
 /// Whether a replay repeats the response's `Set-Cookie` lines. `set_cookie = replay | drop`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SetCookie {
     /// They are stored and replayed: a scope is one account.
     #[default]

@@ -1,4 +1,4 @@
-//! What is stored for a key, as rows hold it, and the encoding of its headers.
+//! A row of the table: what is stored for a key, and the encoding of its headers.
 //! Golden bytes in the tests pin the encoding: records outlive releases.
 
 use bytes::Bytes;
@@ -9,10 +9,10 @@ use crate::model::{
     options::SetCookie,
 };
 
-/// The encoding of `headers` below. A row with another number is not read.
+/// The format of a response, with the encoding of `headers` below. A row with another number is not replayed.
 const FORMAT: i16 = 1;
 
-/// The encoding of a value that is no response: JSON, in the column of the body.
+/// The format of a consumer's value: JSON in the column `body`.
 const VALUE: i16 = 2;
 
 /// One row, as a backend reads and writes it.
@@ -32,7 +32,7 @@ pub(crate) enum Unreadable {
     Format(i16),
     #[error("the record's fingerprint was made by a rule that this handler does not have")]
     FingerprintRule,
-    #[error("the record's status {0} is none")]
+    #[error("the record's status {0} is not an HTTP status")]
     Status(i16),
     #[error("the record's headers do not decode")]
     Headers,
@@ -40,7 +40,7 @@ pub(crate) enum Unreadable {
 
 impl Record {
     /// The record of a response: its status, every end-to-end header in order with repeats, its body.
-    /// `None` if a header is longer than the encoding can say, which is 4 GiB.
+    /// `None` if a header is longer than 4 GiB, the limit of the encoding.
     pub(crate) fn new(
         fingerprint: Vec<u8>,
         status: StatusCode,
@@ -52,17 +52,17 @@ impl Record {
         Some(Self { fingerprint, format: FORMAT, status, headers: encode(headers, set_cookie)?, body })
     }
 
-    /// The record of what a consumer's effect returned.
+    /// The record of a consumer's value.
     pub(crate) fn of_value(fingerprint: Vec<u8>, json: Vec<u8>) -> Self {
         Self { fingerprint, format: VALUE, status: 0, headers: Vec::new(), body: json.into() }
     }
 
-    /// Reads such a value back; `None` if it is none.
+    /// A consumer's value as JSON; `None` if the record has another format.
     pub(crate) fn value(&self) -> Option<&[u8]> {
         (self.format == VALUE).then_some(&*self.body)
     }
 
-    /// Reads the response back.
+    /// Decodes the response.
     pub(crate) fn read(self) -> Result<(StatusCode, HeaderMap, Bytes), Unreadable> {
         if self.format != FORMAT {
             return Err(Unreadable::Format(self.format));
@@ -97,7 +97,8 @@ fn decode(mut encoded: &[u8]) -> Option<HeaderMap> {
     Some(headers)
 }
 
-/// Headers of one connection or one message, not of the answer: RFC 9110, section 7.6.1, framing, and `Date`.
+/// Whether a header belongs to one connection or one message, not to the response: the hop-by-hop headers of RFC 9110,
+/// section 7.6.1, framing, and `Date`.
 fn is_not_stored(name: &HeaderName, headers: &HeaderMap) -> bool {
     const NAMES: [HeaderName; 8] = [
         header::CONNECTION,

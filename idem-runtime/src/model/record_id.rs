@@ -1,5 +1,5 @@
-//! A record's primary key: the digest of whose operation it is, by one of five rules.
-//! The rules are stored data: a changed byte would let every stored operation run again, so golden bytes pin each one.
+//! A record's primary key: a digest that identifies the operation, by one of five rules.
+//! The rules are stored data: a changed byte would let every stored operation run again. Golden bytes pin each rule.
 
 use std::{fmt, str::FromStr};
 
@@ -36,7 +36,7 @@ impl RecordId {
         Self(Digest::of("no key", [attempt]))
     }
 
-    /// The identifier that a column holds; `None` if it has not 32 bytes.
+    /// Reads an identifier from a column; `None` if it does not have 32 bytes.
     pub(crate) fn from_slice(bytes: &[u8]) -> Option<Self> {
         Digest::from_slice(bytes).map(Self)
     }
@@ -61,6 +61,7 @@ impl fmt::Debug for RecordId {
 /// Why a string is not a [`RecordId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a record id has 64 hexadecimal digits")]
+#[non_exhaustive]
 pub struct RecordIdError;
 
 impl FromStr for RecordId {

@@ -1,9 +1,9 @@
-//! How long a record answers: whole seconds, at least 24 hours unless a shorter one is chosen explicitly.
-//! The constructors check it, so nothing after them has to.
+//! Retention: how long a record is replayed, at least 24 hours unless a shorter one is chosen explicitly.
+//! The constructors check it, so no other code does.
 
 use std::time::Duration;
 
-/// How long a record answers, in whole seconds. Past it the key is new. `retention = "24h"`.
+/// How long a record is replayed, in seconds. After that the key is new. `retention = "24h"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     pub(crate) seconds: u32,
@@ -11,25 +11,26 @@ pub struct Retention {
 
 /// Why a [`Retention`] was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RetentionError {
-    /// Under 24 hours a client that drains its queue the next morning runs everything twice.
-    #[error("a retention under 24 hours must be asked for with `Retention::short`")]
+    /// Under 24 hours: a client that drains its queue the next morning would run everything twice.
+    #[error("a retention under 24 hours needs `Retention::short`")]
     Short,
-    /// A record that answers for no second protects nothing.
+    /// Under one second: the record would protect nothing.
     #[error("a retention must be at least one second")]
     Zero,
-    /// More than a hundred years.
+    /// Over 36,500 days.
     #[error("a retention must be at most 36500 days")]
     Long,
 }
 
 impl Retention {
-    /// 24 hours, the default and the shortest that needs no permission.
+    /// 24 hours: the default, and the shortest that [`new`](Self::new) accepts.
     pub const DAY: Self = Self { seconds: 24 * 60 * 60 };
     /// The longest retention: 36,500 days.
     pub const MAX: Self = Self { seconds: 36_500 * 24 * 60 * 60 };
 
-    /// A retention of 24 hours or more; a fraction of a second is dropped.
+    /// Creates a retention of 24 hours or more. A fraction of a second is dropped.
     ///
     /// # Errors
     /// [`RetentionError`] under 24 hours or over [`MAX`](Self::MAX).
@@ -40,7 +41,7 @@ impl Retention {
         }
     }
 
-    /// A retention that may be shorter than 24 hours: a retry that comes later runs again.
+    /// Creates a retention that may be shorter than 24 hours. A retry that comes later runs again.
     ///
     /// # Errors
     /// [`RetentionError`] under one second or over [`MAX`](Self::MAX).
@@ -53,7 +54,7 @@ impl Retention {
         }
     }
 
-    /// Its length in seconds.
+    /// The retention in seconds.
     #[must_use]
     pub const fn as_secs(self) -> u32 {
         self.seconds

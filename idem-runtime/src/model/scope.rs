@@ -1,13 +1,13 @@
-//! Whose keys these are: the `Scope` trait of an authenticated account, and the identity it gives.
-//! Only a digest of it is ever stored; `Debug` shows none of it.
+//! The trait `Scope`, which identifies the owner of a request's keys, and the identity that it returns.
+//! Only a digest is stored; `Debug` does not show it.
 
 use std::fmt;
 
 use crate::model::digest::Digest;
 
-/// Says what identifies the caller whose keys these are. Two scopes never share a key.
+/// Identifies the caller who owns a request's keys. Two scopes never share a key.
 ///
-/// Implement it for the type of your authenticated account, the one an extractor gives your handlers:
+/// Implement it for the authenticated account that an extractor passes to your handlers:
 ///
 /// ```
 /// use idem_runtime::{Scope, ScopeId};
@@ -22,15 +22,14 @@ use crate::model::digest::Digest;
 /// ```
 ///
 /// Identify the account, not the session or the token: a retry after a token refresh must find its key.
-/// Where equal ids exist in different realms (tenants, identity providers), name both:
-/// `ScopeId::new(realm).and(id)`.
+/// If equal ids exist in different realms (tenants, identity providers), use both: `ScopeId::new(realm).and(id)`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say whose keys these are",
+    message = "expected a type that implements `Scope`, found `{Self}`",
     label = "this type needs `impl Scope`",
     note = "implement `idem_runtime::Scope` for the type that identifies the authenticated account"
 )]
 pub trait Scope {
-    /// The caller's identity: equal for every request of one account, different for every two accounts.
+    /// The caller's identity: equal for all requests of one account, different for different accounts.
     fn scope_id(&self) -> ScopeId;
 }
 
@@ -40,24 +39,25 @@ impl<T: Scope + ?Sized> Scope for &T {
     }
 }
 
-/// The name of a source of messages. (No request gives a handler a `str`, so none can take a text for an account by mistake.)
+/// The name of a source of messages. (No extractor yields a `str`, so a handler cannot use a string as an account by
+/// mistake.)
 impl Scope for str {
     fn scope_id(&self) -> ScopeId {
         ScopeId::new(self)
     }
 }
 
-/// For calls that name the scope themselves, such as [`Idempotency::once`](crate::Idempotency::once).
+/// For calls that take a scope as an argument, such as [`Idempotency::once`](crate::Idempotency::once).
 impl Scope for ScopeId {
     fn scope_id(&self) -> ScopeId {
         *self
     }
 }
 
-/// What a [`Scope`] identifies itself by: one or more parts, each of any bytes.
+/// The identity that a [`Scope`] returns: one or more parts, each of any bytes.
 ///
-/// A scope with an empty part is refused at run time (`500`, code `idempotency-scope-empty`): it would be one
-/// bucket for everyone whose identity is missing.
+/// A scope with an empty part is refused at run time (`500`, code `idempotency-scope-empty`): all callers without an
+/// identity would share it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ScopeId {
     digest: Digest,
@@ -65,21 +65,21 @@ pub struct ScopeId {
 }
 
 impl ScopeId {
-    /// A scope identified by `part`.
+    /// Creates a scope with one part.
     #[must_use]
     pub fn new(part: impl AsRef<[u8]>) -> Self {
         let part = part.as_ref();
         Self { digest: Digest::of("scope", [part]), empty: part.is_empty() }
     }
 
-    /// The same scope, told apart by one part more.
+    /// Adds a part. The order counts: `new(a).and(b)` and `new(b).and(a)` are two scopes.
     #[must_use]
     pub fn and(self, part: impl AsRef<[u8]>) -> Self {
         let part = part.as_ref();
         Self { digest: Digest::of("scope and", [self.digest.as_bytes(), part]), empty: self.empty || part.is_empty() }
     }
 
-    /// The digest of all parts, or `None` where one is empty.
+    /// The digest of all parts; `None` if one of them is empty.
     pub(crate) fn digest(&self) -> Option<&Digest> {
         (!self.empty).then_some(&self.digest)
     }

@@ -1,5 +1,5 @@
-//! Downstream keys: what each step of an attempt is called by in other systems.
-//! Golden values in the tests pin them: a processor remembers keys across our releases.
+//! Step keys: the idempotency keys that the steps of an attempt have in other systems.
+//! Golden values in the tests pin them: other systems remember keys across our releases.
 
 use std::{borrow::Cow, fmt};
 
@@ -7,7 +7,7 @@ use http::HeaderValue;
 
 use crate::model::{digest::Digest, record_id::RecordId};
 
-/// What the keys of an attempt's steps are derived from.
+/// The values that an attempt's step keys are derived from.
 pub(crate) struct Steps {
     /// The record's primary key, a digest of scope and client key.
     pub(crate) id: RecordId,
@@ -26,18 +26,19 @@ impl Steps {
     }
 }
 
-/// The idempotency key of one step in another system: of [`Attempt::key`](crate::Attempt::key).
+/// The idempotency key of one step in another system, from [`Attempt::key`](crate::Attempt::key).
 ///
-/// As text it is 32 hexadecimal digits, which is short enough for every processor that we know of (the tightest that we
-/// know of takes 38 characters; Square takes 45, Adyen 64, Stripe 255). It is one half of a SHA-256: neither the client's
-/// key nor the scope can be computed from it, though whoever guesses both can check the guess.
+/// Its string form is 32 lower-case hexadecimal digits. Every processor that we know of accepts that length: the
+/// tightest limit is 38 characters; Square accepts 45, Adyen 64, Stripe 255. The key is one half of a SHA-256 digest:
+/// neither the client's key nor the scope can be computed from it, but a guess of both can be verified.
 ///
-/// It goes where a header value goes, as `.header("Idempotency-Key", attempt.key("charge"))`.
+/// It converts to a header value: `.header("Idempotency-Key", attempt.key("charge"))`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StepKey(Digest);
 
 impl StepKey {
-    /// The same as a UUID, for processors that demand one: version 8, which RFC 9562 has for such digests.
+    /// Returns the key as a UUID, for processors that require one: version 8 of RFC 9562, 36 characters in lower case
+    /// with hyphens, such as `6001eab1-a9e2-8d4d-90aa-f4eda100a245`.
     #[must_use]
     pub fn to_uuid(&self) -> String {
         let number = u128::from_be_bytes(self.bytes());
@@ -60,7 +61,7 @@ impl fmt::Display for StepKey {
     }
 }
 
-/// Shows none of it: the other system's logs and ours are not to be joined by accident.
+/// Does not show the key, so that logs cannot be joined with the other system's by accident.
 impl fmt::Debug for StepKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("StepKey(..)")
@@ -73,11 +74,12 @@ impl From<StepKey> for String {
     }
 }
 
-impl TryFrom<StepKey> for HeaderValue {
-    type Error = http::header::InvalidHeaderValue;
-
-    fn try_from(key: StepKey) -> Result<Self, Self::Error> {
-        Self::try_from(key.to_string())
+impl From<StepKey> for HeaderValue {
+    fn from(key: StepKey) -> Self {
+        match Self::try_from(key.to_string()) {
+            Ok(value) => value,
+            Err(_) => unreachable!("hexadecimal digits are a header value"),
+        }
     }
 }
 
@@ -99,10 +101,7 @@ mod tests {
         assert_eq!(steps.key("charge").to_string(), "6001eab1a9e27d4d90aaf4eda100a245");
         assert_eq!(steps.key("charge").to_uuid(), "6001eab1-a9e2-8d4d-90aa-f4eda100a245");
         assert_eq!(steps.key_at("charge", 3).to_string(), "ef205df80f1e7a069ca825c026086a40");
-        assert_eq!(
-            HeaderValue::try_from(steps.key("charge")).expect("a header value"),
-            "6001eab1a9e27d4d90aaf4eda100a245"
-        );
+        assert_eq!(HeaderValue::from(steps.key("charge")), "6001eab1a9e27d4d90aaf4eda100a245");
     }
 
     #[test]

@@ -1,16 +1,16 @@
-//! The request of an attempt as a reconciler sees it, stored with the record in progress where the handler opts in.
-//! Golden bytes in the tests pin the encoding: a newer release may have to decide what an older one began.
+//! The stored request that a reconciler reads. A handler opts in with `store_request`.
+//! Golden bytes in the tests pin the encoding: a newer release may decide a record that an older one started.
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Uri, uri::PathAndQuery};
 
 use crate::model::codec::{put_field, take_field};
 
-/// The encoding below. Bytes that begin with another number are not read.
+/// The number of the encoding below, its first byte. Other numbers do not decode.
 const FORMAT: u8 = 1;
 
-/// What a handler with `store_request` was asked: method, URI, content type and body. Other headers, credentials among
-/// them, are not stored. It is kept until the record is decided.
+/// The request of a handler with `store_request`: method, URI, content type and body. Other headers, including
+/// credentials, are not stored. It is deleted when the record is decided.
 #[derive(Clone)]
 pub struct StoredRequest {
     method: Method,
@@ -22,12 +22,12 @@ pub struct StoredRequest {
 impl StoredRequest {
     /// The format number, then each part after its length: method, path and query, content type (empty for none), body.
     pub(crate) fn encode(method: &Method, uri: &Uri, content_type: Option<&HeaderValue>, body: &Bytes) -> Vec<u8> {
-        // Without scheme and authority, which some clients send along.
+        // Without scheme and authority, which some clients send.
         let uri = uri.path_and_query().map_or("/", PathAndQuery::as_str);
         let content_type = content_type.map_or(&[][..], HeaderValue::as_bytes);
         let mut encoded = vec![FORMAT];
         for part in [method.as_str().as_bytes(), uri.as_bytes(), content_type, body] {
-            // A part over 4 GiB has not come through a route's limit; without it nothing decodes, and that is said then.
+            // A part over 4 GiB does not pass a route's limit. If it did, nothing would decode, and that is logged.
             if put_field(&mut encoded, part).is_none() {
                 break;
             }
@@ -35,7 +35,7 @@ impl StoredRequest {
         encoded
     }
 
-    /// `None` if the bytes are not those of this encoding.
+    /// `None` if the bytes are not in this encoding.
     pub(crate) fn decode(encoded: &[u8]) -> Option<Self> {
         let mut rest = encoded.strip_prefix(&[FORMAT])?;
         let method = Method::from_bytes(take_field(&mut rest)?).ok()?;
@@ -48,32 +48,32 @@ impl StoredRequest {
         rest.is_empty().then_some(Self { method, uri, content_type, body })
     }
 
-    /// Its method.
+    /// The method.
     #[must_use]
     pub fn method(&self) -> &Method {
         &self.method
     }
 
-    /// Its path and query, as the client sent them.
+    /// The path and query, as the client sent them.
     #[must_use]
     pub fn uri(&self) -> &Uri {
         &self.uri
     }
 
-    /// Its `Content-Type`.
+    /// The `Content-Type`.
     #[must_use]
     pub fn content_type(&self) -> Option<&HeaderValue> {
         self.content_type.as_ref()
     }
 
-    /// Its whole body.
+    /// The complete body.
     #[must_use]
     pub fn body(&self) -> &Bytes {
         &self.body
     }
 }
 
-/// Shows none of it.
+/// Does not show the request.
 impl std::fmt::Debug for StoredRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("StoredRequest(..)")
@@ -86,7 +86,7 @@ mod tests {
 
     fn encoded(content_type: Option<&'static str>, body: &'static [u8]) -> Vec<u8> {
         let content_type = content_type.map(HeaderValue::from_static);
-        // As a proxy is asked.
+        // The form in which a client asks a proxy.
         let uri = Uri::from_static("http://example.com/charges?dry=1");
         StoredRequest::encode(&Method::POST, &uri, content_type.as_ref(), &Bytes::from_static(body))
     }
@@ -95,6 +95,9 @@ mod tests {
     fn b20_the_encoding_is_pinned() {
         let pinned = b"\x01\0\0\0\x04POST\0\0\0\x0e/charges?dry=1\0\0\0\x01j\0\0\0\x02{}";
         assert_eq!(encoded(Some("j"), b"{}"), pinned);
+        // Without a path, and with nothing more.
+        let bare = StoredRequest::encode(&Method::POST, &Uri::from_static("example.com:80"), None, &Bytes::new());
+        assert_eq!(bare, b"\x01\0\0\0\x04POST\0\0\0\x01/\0\0\0\0\0\0\0\0");
     }
 
     #[test]
@@ -109,11 +112,11 @@ mod tests {
 
     #[test]
     fn what_was_not_encoded_is_none() {
-        let whole = encoded(Some("text/plain"), b"body");
-        for length in 0..whole.len() {
-            assert!(StoredRequest::decode(&whole[..length]).is_none(), "{length}");
+        let complete = encoded(Some("text/plain"), b"body");
+        for length in 0..complete.len() {
+            assert!(StoredRequest::decode(&complete[..length]).is_none(), "{length}");
         }
-        assert!(StoredRequest::decode(&[&whole[..], b"x"].concat()).is_none());
-        assert!(StoredRequest::decode(&[&[2], &whole[1..]].concat()).is_none());
+        assert!(StoredRequest::decode(&[&complete[..], b"x"].concat()).is_none());
+        assert!(StoredRequest::decode(&[&[2], &complete[1..]].concat()).is_none());
     }
 }

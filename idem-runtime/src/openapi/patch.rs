@@ -29,7 +29,7 @@ pub(super) trait Operation {
     fn header_name(parameter: &<Self::Parameter as Part>::Item) -> Option<&str>;
     /// All responses, and the one for other statuses.
     fn responses(&mut self) -> impl Iterator<Item = &mut Self::Response>;
-    /// The response with this status. Adds an empty one if there is none.
+    /// The response with this status. Adds an empty one if it is missing.
     fn response(&mut self, status: u16) -> &mut Self::Response;
     fn shared_parameter<'c>(components: &'c Self::Components, name: &str) -> Option<&'c Self::Parameter>;
     fn shared_response<'c>(components: &'c Self::Components, name: &str) -> Option<&'c Self::Response>;

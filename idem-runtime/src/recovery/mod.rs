@@ -1,5 +1,7 @@
-//! The recovery: who is asked about dead attempts, how often and for how long, as one sweep or in the background.
-//! What a sweep does is in `sweep`.
+//! Recovery: reconcilers decide the records of stalled attempts, in one sweep or in the background.
+//!
+//! An attempt with external effects is stalled when its lease has expired. [`Recovery`] asks the [`Reconciler`] of its
+//! operation what happened; [`Idempotency::resolve`] decides a record manually.
 
 pub(crate) mod reconcile;
 pub(crate) mod resolve;
@@ -19,14 +21,18 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     app::{Idempotency, background::BackgroundTask},
     backend::{Backend, error::Error},
+    model::{
+        limits::{at_least_one, longer_than_zero},
+        operation::check_operation,
+    },
     recovery::reconcile::AnyReconciler,
 };
 
-/// The longest pause: what every database can add to a time.
+/// The longest pause, which every database can add to a time.
 const MAX_PAUSE: Duration = Duration::from_hours(365 * 24);
 
 impl<Db: Backend> Idempotency<Db> {
-    /// Starts with no reconciler; see [`Recovery`].
+    /// Creates a recovery without reconcilers; see [`Recovery`].
     pub fn recovery(&self) -> Recovery<Db> {
         Recovery {
             idempotency: self.clone(),
@@ -40,7 +46,7 @@ impl<Db: Backend> Idempotency<Db> {
     }
 }
 
-/// Decides records whose attempts are dead: whose lease has run out, because their process died, hung or was cut off.
+/// Decides the records of stalled attempts: their lease expired, because their process died, hung or was cut off.
 ///
 /// ```
 /// # use idem_runtime::{Attempt, Idempotency, recovery::{BoxError, Reconciler, StalledAttempt, Verdict}};
@@ -70,76 +76,106 @@ pub struct Recovery<Db: Backend> {
     pub(crate) max_response: usize,
 }
 
-/// What a sweep did, in records.
+/// What a sweep did: each field is a number of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SweepReport {
-    /// Decided: it had happened.
+    /// Decided: the operation happened, and its response is stored.
     pub completed: u64,
-    /// Decided: it had not, and the key is free.
+    /// Decided: the operation did not happen, and the key was released.
     pub released: u64,
-    /// The reconciler could not tell yet; it is asked again later.
+    /// The reconciler cannot tell yet; it is called again later.
     pub unknown: u64,
-    /// The reconciler failed, panicked or did not answer in time, or its verdict could not be written or came too late; it is
-    /// asked again later.
+    /// The reconciler failed, panicked or exceeded its timeout, or its verdict could not be written or was late; it is
+    /// called again later.
     pub failed: u64,
-    /// StalledAttempt, but of an operation without a reconciler here: not touched.
+    /// Stalled, but their operation has no reconciler here: not changed.
     pub no_reconciler: u64,
-    /// StalledAttempt, but asked about too often: not touched.
+    /// Stalled, but tried [`max_tries`](Recovery::max_tries) times: not changed.
     pub gave_up: u64,
 }
 
 impl<Db: Backend> Recovery<Db> {
-    /// Has the dead attempts of this operation decided by this reconciler. A second one for an operation replaces the first.
+    /// Sets the reconciler for the stalled attempts of an operation. A second one for the same operation replaces the
+    /// first.
+    ///
+    /// `operation` is the stored name: the attribute's `operation`, or else the function's name. The names are not
+    /// checked against the handlers: a reconciler for an unknown name is never called, and the attempts are counted as
+    /// [`no_reconciler`](SweepReport::no_reconciler).
+    ///
+    /// # Panics
+    /// Unless the operation is 1 to 128 visible ASCII characters.
+    #[track_caller]
     pub fn reconciler(mut self, operation: impl Into<String>, reconciler: impl Reconciler<Db>) -> Self {
-        self.reconcilers.insert(operation.into(), Arc::new(reconciler));
+        let operation = operation.into();
+        check_operation(&operation);
+        self.reconcilers.insert(operation, Arc::new(reconciler));
         self
     }
 
-    /// How long a record waits until its reconciler is asked again: `first`, doubled each time up to `longest`.
+    /// Sets the pause before a reconciler is called again for a record: `first`, doubled each time up to `longest`.
     /// Default: 10 seconds, up to 10 minutes. No pause is longer than a year.
+    ///
+    /// # Panics
+    /// If a pause is zero.
+    #[track_caller]
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
-        (self.first_pause, self.longest_pause) = (first, longest.min(MAX_PAUSE));
+        self.first_pause = longer_than_zero("backoff", first);
+        self.longest_pause = longer_than_zero("backoff", longest).min(MAX_PAUSE);
         self
     }
 
-    /// How often a reconciler is asked about one record, before that is left to a person. Default: 20.
-    pub fn max_tries(mut self, most: u32) -> Self {
-        // What the databases count to.
-        self.max_tries = most.min(i32::MAX.unsigned_abs());
+    /// Sets how often a reconciler is called for one record. After that, resolve the record manually. Default: 20.
+    ///
+    /// # Panics
+    /// If it is zero.
+    #[track_caller]
+    pub fn max_tries(mut self, limit: u32) -> Self {
+        // The databases' count is an `i32`.
+        self.max_tries = at_least_one("max_tries", limit).min(i32::MAX.unsigned_abs());
         self
     }
 
-    /// How long a reconciler may take for one record. Default: 30 seconds.
+    /// Sets how long a reconciler may take for one record. Default: 30 seconds.
+    ///
+    /// # Panics
+    /// If it is zero.
+    #[track_caller]
     pub fn reconcile_timeout(mut self, timeout: Duration) -> Self {
-        self.reconcile_timeout = timeout;
+        self.reconcile_timeout = longer_than_zero("reconcile_timeout", timeout);
         self
     }
 
-    /// The largest response body of a verdict that is stored, in bytes. Default: the application's; set it where a handler's
-    /// own is larger.
-    pub fn max_response(mut self, most: usize) -> Self {
-        self.max_response = most;
+    /// Sets the largest response body of a verdict that is stored, in bytes. Default: the application's. Set it if a
+    /// handler's `max_response` is larger.
+    ///
+    /// # Panics
+    /// If it is zero.
+    #[track_caller]
+    pub fn max_response(mut self, limit: usize) -> Self {
+        self.max_response = at_least_one("max_response", limit);
         self
     }
 
-    /// Asks once about every record whose attempt is dead at this moment, and returns what came of it. One statement if there
-    /// is none. Dropped before its end, it lets what is being asked end, and asks nothing more.
+    /// Asks the reconciler once for every stalled record, and reports the outcomes. Costs one statement if there are
+    /// none. If dropped, reconcilers already running finish and no new ones start.
     ///
     /// # Errors
-    /// [`Error::Database`] if the database fails; what was decided before stays so.
+    /// [`Error::Database`] if the database fails; the records decided before stay decided.
     pub async fn sweep(&self) -> Result<SweepReport, Error> {
         let stopped = CancellationToken::new();
         let _dropped = stopped.clone().drop_guard();
         self.sweep_until(&stopped).await
     }
 
-    /// Sweeps in the background, at once and then `period` after each sweep, until the task is stopped or dropped. A failure
-    /// is logged, and the next sweep tries again. A quarter of the lease is a sensible period.
+    /// Sweeps in the background, at once and then `period` after each sweep, until the task is stopped or dropped. A
+    /// failure is logged, and the next sweep tries again. A quarter of the lease is a sensible period.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// If the period is zero, and outside a tokio runtime.
+    #[track_caller]
     pub fn run_every(self, period: Duration) -> BackgroundTask {
+        let period = longer_than_zero("run_every", period);
         let recovery = Arc::new(self);
         BackgroundTask::every(period, move |stopped| {
             let recovery = Arc::clone(&recovery);

@@ -1,5 +1,5 @@
-//! How a dead attempt is decided: what a reconciler is told, and the verdicts it can give.
-//! An attempt is dead when its lease has run out; it is never run again, so somebody has to ask what it did elsewhere.
+//! The reconciler of stalled attempts: what it gets, and the verdicts it can return.
+//! An attempt with external effects never runs again, so a reconciler asks the other system what the attempt did.
 
 use std::future::Future;
 
@@ -9,10 +9,10 @@ use futures_util::future::BoxFuture;
 use super::StalledAttempt;
 use crate::{backend::Backend, engine::attempt::Attempt};
 
-/// Any error of a reconciler. Its text is kept with the record, so it should hold no secret.
+/// Any error of a reconciler. Its text is stored with the record, so it should contain no secret.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Finds out what a dead attempt did elsewhere: by its step keys, or by the stored request.
+/// Finds out what a stalled attempt did in other systems, by its step keys or by the stored request.
 ///
 /// ```
 /// use axum::{Json, http::StatusCode};
@@ -30,7 +30,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// impl Reconciler<Db> for AskNetwork {
 ///     async fn reconcile(&self, stalled: &StalledAttempt, attempt: &mut Attempt<Db>) -> Result<Verdict, BoxError> {
 ///         match self.network.by_key(attempt.key("charge").to_string()).await? {
-///             // A call of the dead attempt may still be under way: "none" counts only when said twice, a pause apart.
+///             // A call of the stalled attempt may still be in flight: only a second "none" counts, one pause later.
 ///             None if stalled.tries() == 0 => Ok(Verdict::Unknown),
 ///             None => Ok(Verdict::NeverExecuted),
 ///             Some(charge) => {
@@ -43,11 +43,11 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// }
 /// ```
 pub trait Reconciler<Db: Backend>: Send + Sync + 'static {
-    /// Asks, and gives the verdict. May be asked about one record by several nodes one after the other, and again after it
-    /// has answered [`Verdict::Unknown`] or an error.
+    /// Returns the verdict. It may be called for one record by several nodes, one after the other, and again after it
+    /// has returned [`Verdict::Unknown`] or an error.
     ///
     /// # Errors
-    /// What kept it from finding out: it is asked again later, as after [`Verdict::Unknown`].
+    /// Any error that prevents a verdict: the reconciler is called again later, as after [`Verdict::Unknown`].
     fn reconcile(
         &self,
         stalled: &StalledAttempt,
@@ -55,17 +55,18 @@ pub trait Reconciler<Db: Backend>: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Verdict, BoxError>> + Send;
 }
 
-/// What became of a dead attempt.
+/// What happened to a stalled attempt.
 #[derive(Debug)]
 pub enum Verdict {
-    /// It happened, and this is its answer: stored, and replayed to every retry. What was written through the attempt's
-    /// transaction commits with it, by the rule for handlers: with 2xx and 3xx, or as a [`Settle`](crate::Settle) on it says.
-    /// Give the very response that the handler would have given.
+    /// It happened, and this is its response: stored, and replayed to every retry. The writes through the attempt's
+    /// transaction commit with it, by the rule for handlers: with 2xx and 3xx, or as a [`Settle`](crate::Settle) on it
+    /// says. Return the response that the handler would have returned.
     Completed(Response),
-    /// Nothing happened and nothing will: the key is freed, so that a retry runs. Only say so if no call of the dead attempt
-    /// can still arrive, or if one that does would meet the step key of the retry.
+    /// Nothing happened and nothing will: the key is released, so that a retry runs. Return it only if no call of the
+    /// stalled attempt can still arrive, or if the other system would deduplicate such a call with the retry's by their
+    /// step key.
     NeverExecuted,
-    /// It cannot be told yet: ask again later.
+    /// It is not known yet: ask again later.
     Unknown,
 }
 
@@ -84,7 +85,7 @@ impl Verdict {
     }
 }
 
-/// A reconciler whose type is forgotten, so that a recovery holds several.
+/// A reconciler with its type erased, so that a recovery can hold several.
 pub(crate) trait AnyReconciler<Db: Backend>: Send + Sync {
     fn ask<'a>(
         &'a self,

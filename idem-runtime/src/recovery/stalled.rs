@@ -1,5 +1,5 @@
-//! A stalled attempt: its lease ran out, because its process died, hung or lost the database.
-//! Lists and reconcilers see it through this one type.
+//! A stalled attempt: its lease expired, because its process died, hung or lost the database.
+//! Lists and reconcilers use this one type.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ use crate::{
     model::{record_id::RecordId, stored_request::StoredRequest},
 };
 
-/// An attempt with external effects whose lease ran out before its record was completed.
+/// An attempt with external effects whose lease expired before its record was completed.
 #[derive(Clone, Debug)]
 pub struct StalledAttempt {
     row: StalledRow,
@@ -37,25 +37,26 @@ impl StalledAttempt {
         &self.row.operation
     }
 
-    /// When the attempt began, by the database's clock, in whole milliseconds.
+    /// When the attempt started, by the database's clock, to the millisecond.
     #[must_use]
     pub fn started_at(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(u64::try_from(self.row.started_at).unwrap_or(0))
     }
 
-    /// How often a reconciler has tried before.
+    /// How often a reconciler was called before.
     #[must_use]
     pub fn tries(&self) -> u32 {
         self.row.tries
     }
 
-    /// The error of the last reconciler that could not decide: at most 500 characters.
+    /// The error of the last call that failed: at most 500 characters.
     #[must_use]
     pub fn last_error(&self) -> Option<&str> {
         self.row.last_error.as_deref()
     }
 
-    /// The request, if the handler has `store_request`. A reconciler gets it; [`Idempotency::stalled`] does not read it.
+    /// The request, if the handler has `store_request`. A reconciler gets it; [`Idempotency::stalled`] does not read
+    /// it.
     ///
     /// [`Idempotency::stalled`]: crate::Idempotency::stalled
     #[must_use]

@@ -12,7 +12,7 @@ use axum::{
     routing::{get, post},
 };
 use futures_util::future::join_all;
-use idem_runtime::{Error, Settle, idempotent};
+use idem_runtime::{DrainError, Settle, idempotent};
 use idem_tests::{
     gate::Gate,
     http::{self, Connection as Socket, RawResponse},
@@ -254,7 +254,7 @@ async fn b60_shutdown_waits_for_attempts_whose_clients_have_gone() {
     service.app.gate.entered().await;
     socket.reset();
     let drained = service.app.idempotency.drain(Duration::ZERO).await;
-    assert!(matches!(drained, Err(Error::StillRunning { running: 1 })), "{drained:?}");
+    assert!(matches!(drained, Err(DrainError::StillRunning { running: 1 })), "{drained:?}");
     service.app.gate.open();
     service.app.idempotency.drain(Duration::from_secs(30)).await.unwrap();
     assert_eq!(service.counts().await, (1, 1, 1));

@@ -114,6 +114,7 @@ async fn b82_a_consumer_that_dies_in_the_middle_leaves_nothing_and_its_redeliver
     service.app.gate.entered().await;
     first.abort();
     assert!(soon("its end", first).await.unwrap_err().is_cancelled());
+    service.database.no_transaction().await;
     assert!(matches!(soon("an answer", deliver(&service, "")).await, Ok(Once::Ran(_))));
     assert_eq!(service.counts().await, (2, 1, 1));
 }
@@ -139,6 +140,7 @@ async fn b84_a_message_that_is_in_progress_elsewhere_is_not_to_be_acknowledged()
         } else {
             first.abort();
             assert!(soon("its end", first).await.unwrap_err().is_cancelled());
+            service.database.no_transaction().await;
             assert!(matches!(soon("an answer", deliver(&other, "")).await, Ok(Once::Ran(_))));
         }
         assert_eq!(service.counts().await.1, 1);

@@ -15,6 +15,10 @@ use sqlx::Executor;
 
 use super::{Connection, Db, LAPSE, REMAINING, app::*};
 
+mod retention;
+mod stored;
+mod transaction;
+
 /// Charges, and writes a row.
 #[idempotent(scope = account, effects = external)]
 async fn charge(attempt: &mut Attempt<Db>, State(app): State<App>, account: Account, _: Bytes) -> (StatusCode, String) {
@@ -211,7 +215,7 @@ async fn b60_retry_after_never_exceeds_what_is_left_of_the_lease() {
     let left: i64 = sqlx::query_scalar(REMAINING).fetch_one(&service.pool).await.unwrap();
     assert!((50_000..=60_000).contains(&left), "{left} of the default lease");
     // A fraction of a second left: no whole second to be sent away for.
-    service.execute(super::HALF_A_SECOND).await;
+    service.execute(super::UNDER_A_SECOND).await;
     assert_eq!(retry_after(&other.post("/hold-charge", "k", "1").await), 0);
     // None left: the attempt is dead until somebody decides, and no retry runs it again.
     service.execute(LAPSE).await;
@@ -222,144 +226,6 @@ async fn b60_retry_after_never_exceeds_what_is_left_of_the_lease() {
     service.app.gate.open();
     assert_eq!(first.await.unwrap().status, 201, "nobody has taken the lease meanwhile");
     assert_eq!(service.counts().await, (1, 1, 1));
-}
-
-#[tokio::test]
-async fn b34_every_answer_is_stored_and_rows_stay_with_2xx_and_3xx() {
-    for (status, rows) in [(200, 1), (204, 1), (303, 1), (402, 0), (409, 0), (500, 0), (503, 0)] {
-        let service = saying(move || StatusCode::from_u16(status).unwrap()).await;
-        let first = service.post("/say", "k", "1").await;
-        assert_eq!(first.status, status);
-        assert_replay(&first, &service.post("/say", "k", "1").await);
-        assert_eq!(service.counts().await, (1, rows, 1), "{status}");
-    }
-    for (mark, status, counts) in [
-        (Settle::KeepWrites, 402, (1, 1, 1)),
-        (Settle::DropWrites, 200, (1, 0, 1)),
-        (Settle::RunAgain, 200, (1, 0, 1)),
-        (Settle::NothingExecuted, 400, (1, 0, 0)),
-        (Settle::NothingExecuted, 503, (1, 0, 0)),
-    ] {
-        let service = saying(move || (StatusCode::from_u16(status).unwrap(), mark)).await;
-        assert_eq!(service.post("/say", "k", "1").await.status, status);
-        assert_eq!(service.counts().await, counts, "{mark:?}");
-    }
-}
-
-#[tokio::test]
-async fn b48_a_panic_is_stored_as_a_500() {
-    let service = saying(|| -> StatusCode { panic!("on purpose") }).await;
-    let first = service.post("/say", "k", "1").await;
-    assert_problem(&first, 500, "idempotency-handler-panicked");
-    assert_replay(&first, &service.post("/say", "k", "1").await);
-    assert_eq!((service.counts().await, in_progress(&service).await), ((1, 0, 1), 0));
-}
-
-#[tokio::test]
-async fn a_free_key_runs_again_with_the_same_step_key() {
-    let service = saying(|| (StatusCode::SERVICE_UNAVAILABLE, Settle::NothingExecuted)).await;
-    for _ in 0..2 {
-        assert_eq!(service.post("/say", "k", "1").await.status, 503);
-    }
-    assert_eq!((service.counts().await, service.app.network.charges()), ((2, 0, 0), 1));
-    assert_eq!(service.app.network.calls().len(), 2);
-}
-
-#[tokio::test]
-async fn b75_step_keys_differ_between_accounts_and_keys() {
-    let service = Service::start(routes()).await;
-    service.post("/charge", "k", "1").await;
-    service.post("/charge", "k2", "1").await;
-    service.send("POST", "/charge", &[BOB, (KEY, "k")], "1").await;
-    service.post("/alone", "k3", "").await;
-    assert_eq!((service.counts().await, service.app.network.charges()), ((4, 3, 4), 4));
-}
-
-#[tokio::test]
-async fn reconcile_leaves_a_5xx_and_a_panic_to_the_recovery() {
-    let five_hundred: fn() -> Response = || (StatusCode::BAD_GATEWAY, "network").into_response();
-    let panics: fn() -> Response = || panic!("on purpose");
-    let too_large: fn() -> Response = || "x".repeat(101).into_response();
-    for (answer, status) in [(five_hundred, 502), (panics, 500), (too_large, 500)] {
-        let service = saying(answer).await;
-        assert_eq!(service.post("/reconcile", "k", "1").await.status, status);
-        assert_eq!((service.counts().await, in_progress(&service).await), ((1, 0, 1), 1));
-        assert_problem(&service.post("/reconcile", "k", "1").await, 409, "in-progress");
-        assert_eq!(service.app.idempotency.stalled().await.unwrap().len(), 1, "its lease ended at once");
-    }
-    let service = saying(|| StatusCode::PAYMENT_REQUIRED).await;
-    let first = service.post("/reconcile", "k", "1").await;
-    assert_replay(&first, &service.post("/reconcile", "k", "1").await);
-}
-
-#[tokio::test]
-async fn an_application_wide_release_frees_no_key_whose_effect_may_have_happened() {
-    let defaults = |builder: idem_runtime::Builder<Db>| builder.on_server_error(OnServerError::Release);
-    let service = Service::of(routes(), 5, defaults, || StatusCode::INTERNAL_SERVER_ERROR.into_response()).await;
-    let first = service.post("/say", "k", "1").await;
-    assert_replay(&first, &service.post("/say", "k", "1").await);
-    assert_eq!(service.counts().await, (1, 0, 1));
-}
-
-#[tokio::test]
-async fn a_response_that_cannot_be_stored_is_a_stored_500() {
-    let defaults = |builder: idem_runtime::Builder<Db>| builder.max_response(1000);
-    let service = Service::of(routes(), 5, defaults, || "x".repeat(1001).into_response()).await;
-    let first = service.post("/say", "k", "1").await;
-    assert_problem(&first, 500, "idempotency-response-too-large");
-    assert_replay(&first, &service.post("/say", "k", "1").await);
-    assert_eq!(service.counts().await, (1, 0, 1));
-
-    // Where not even that fits, the recovery decides.
-    let defaults = |builder: idem_runtime::Builder<Db>| builder.max_response(10);
-    let service = Service::of(routes(), 5, defaults, || "x".repeat(11).into_response()).await;
-    assert_problem(&service.post("/say", "k", "1").await, 500, "idempotency-response-too-large");
-    assert_eq!((service.counts().await, in_progress(&service).await), ((1, 0, 1), 1));
-}
-
-#[tokio::test]
-async fn b43_b56_a_completing_transaction_that_cannot_commit_leaves_the_record_in_progress() {
-    let deferred = "INSERT INTO deferred VALUES (4711)";
-    let broken = "INSERT INTO nowhere VALUES (1)";
-    for (sql, rows, codes) in [
-        (deferred, 0, &["idempotency-transaction-aborted"][..]),
-        ("COMMIT", 1, &["idempotency-transaction-ended"]),
-        ("ROLLBACK", 0, &["idempotency-transaction-ended"]),
-        ("ROLLBACK; BEGIN", 0, &["idempotency-transaction-ended"]),
-        (broken, 0, &["idempotency-transaction-aborted"]),
-    ] {
-        if sql == broken && !super::ABORTS {
-            continue;
-        }
-        let service = Service::of(routes(), 1, plain, || ().into_response()).await;
-        service
-            .execute("CREATE TABLE deferred (payment INTEGER REFERENCES payments (id) DEFERRABLE INITIALLY DEFERRED)")
-            .await;
-        let answer = service.send("POST", "/meddle", &[ALICE, (KEY, "k"), ("content-type", "text/plain")], sql).await;
-        assert_eq!(answer.status, 500, "{sql}: {}", answer.text());
-        assert!(codes.contains(&answer.json()["code"].as_str().unwrap()), "{sql}: {}", answer.text());
-        assert_eq!((service.counts().await, in_progress(&service).await), ((1, rows, 1), 1), "{sql}");
-        let again = service.send("POST", "/meddle", &[ALICE, (KEY, "k"), ("content-type", "text/plain")], sql).await;
-        assert_problem(&again, 409, "in-progress");
-        assert_eq!(service.app.idempotency.stalled().await.unwrap().len(), 1, "{sql}");
-        // The pool's only connection is sound.
-        assert_eq!(service.post("/pay", "k2", "1").await.status, 201, "{sql}");
-    }
-}
-
-#[tokio::test]
-async fn b49_a_pool_of_one_is_enough() {
-    let service = Service::of(routes(), 1, plain, || StatusCode::OK.into_response()).await;
-    for path in ["/charge", "/alone", "/say"] {
-        let first = service.post(path, path, "1").await;
-        assert!(first.status < 300, "{path}");
-        assert_replay(&first, &service.post(path, path, "1").await);
-    }
-    let first = service.posting("/hold-charge", "k", "1");
-    service.app.gate.entered().await;
-    assert_eq!(service.post("/pay", "k2", "1").await.status, 201, "a running attempt holds no connection");
-    service.app.gate.open();
-    assert_eq!(first.await.unwrap().status, 201);
 }
 
 #[tokio::test]
@@ -374,67 +240,6 @@ async fn without_a_key_each_request_has_step_keys_of_its_own() {
     let service = saying(|| (StatusCode::CONFLICT, Settle::RunAgain)).await;
     assert_eq!(service.send("POST", "/optional", &[ALICE], "").await.status, 409);
     assert_eq!(service.counts().await, (1, 0, 0), "rolled back, and run once");
-}
-
-#[tokio::test]
-async fn b64_past_its_retention_a_key_is_new_with_either_kind_of_effects() {
-    let service = Service::start(routes()).await;
-    service.post("/charge", "k", "1").await;
-    service.age(24 * 60 * 60 + 1).await;
-    assert_eq!(service.post("/pay", "k", "1").await.text(), "run 2 for alice");
-    service.age(24 * 60 * 60 + 1).await;
-    let third = service.post("/charge", "k", "1").await;
-    assert_eq!(third.text(), "run 3 for alice");
-    assert_replay(&third, &service.post("/charge", "k", "1").await);
-    assert_eq!(service.counts().await, (3, 3, 1));
-}
-
-#[tokio::test]
-async fn b64_a_record_in_progress_is_never_pruned_and_never_expires() {
-    let service = Service::start(routes()).await;
-    let first = service.posting("/hold-charge", "k", "1");
-    service.app.gate.entered().await;
-    service.execute(LAPSE).await;
-    service.execute(super::BEGAN_LONG_AGO).await;
-    assert_eq!(service.app.idempotency.prune().await.unwrap(), 0);
-    assert_problem(&service.beside(routes()).await.post("/hold-charge", "k", "1").await, 409, "in-progress");
-    service.app.gate.open();
-    assert_eq!(first.await.unwrap().status, 201);
-}
-
-#[tokio::test]
-async fn what_is_left_over_of_a_transaction_is_no_type_error() {
-    // A connection and a transaction both serve, as with database effects.
-    async fn helper(connection: &mut Connection) -> i64 {
-        sqlx::query_scalar("SELECT count(*) FROM payments").fetch_one(connection).await.unwrap()
-    }
-
-    #[idempotent(scope = account, effects = external)]
-    async fn counts(attempt: &mut Attempt<Db>, _: State<App>, account: Account) -> HeaderAndText {
-        assert_eq!(attempt.operation(), "counts");
-        write(attempt.transaction().await.unwrap(), &account).await;
-        let count = helper(attempt.transaction().await.unwrap()).await;
-        ([("x-step", HeaderValue::try_from(attempt.key("s")).unwrap())], count.to_string())
-    }
-    type HeaderAndText = ([(&'static str, HeaderValue); 1], String);
-
-    let service = Service::start(Router::new().route("/counts", post(counts))).await;
-    let answer = service.send(Method::POST.as_str(), "/counts", &[ALICE, (KEY, "k")], "").await;
-    assert_eq!((answer.text(), answer.header("x-step").map(str::len)), ("1", Some(32)));
-}
-
-#[tokio::test]
-async fn the_longest_retention_is_one() {
-    #[idempotent(scope = account, effects = external, retention = "36500d")]
-    async fn for_ever(_: &mut Attempt<Db>, State(app): State<App>, account: Account) -> StatusCode {
-        app.runs.begin();
-        StatusCode::CREATED
-    }
-
-    let service = Service::start(Router::new().route("/ever", post(for_ever))).await;
-    let first = service.post("/ever", "k", "").await;
-    assert_replay(&first, &service.post("/ever", "k", "").await);
-    assert_eq!(service.counts().await, (1, 0, 1));
 }
 
 #[tokio::test]
@@ -464,25 +269,4 @@ async fn once_a_lease_has_run_out_the_database_answers_also_where_the_body_still
     service.app.gate.open();
     assert_problem(&hangs.await.unwrap(), 503, "idempotency-outcome-unknown");
     assert_replay(&second, &service.post("/hang", "k", "2").await);
-}
-
-#[tokio::test]
-async fn a_handler_that_gives_up_on_the_transaction_leaves_no_connection_inside_one() {
-    #[idempotent(scope = account, effects = external)]
-    async fn hasty(attempt: &mut Attempt<Db>, State(app): State<App>, account: Account, polls: String) -> StatusCode {
-        app.runs.begin();
-        cut(polls.parse().unwrap(), attempt.transaction()).await;
-        StatusCode::CREATED
-    }
-
-    // Which step of the opening it falls into, nobody can say; with several rounds it falls into each.
-    for polls in (1..8).cycle().take(28) {
-        let service = Service::of(Router::new().route("/hasty", post(hasty)), 1, plain, || ().into_response()).await;
-        let other = service.beside(routes()).await;
-        for key in ["a", "b"] {
-            assert_eq!(service.post("/hasty", key, polls.to_string()).await.status, 201);
-        }
-        assert_eq!(other.counts().await, (2, 0, 2), "{polls}: what was answered is committed");
-        assert_eq!(in_progress(&other).await, 0, "{polls}");
-    }
 }

@@ -1,6 +1,8 @@
 //! The key header: its two spellings, and everything that is not exactly one key.
 //! What is malformed is 400 everywhere, runs nothing and sends no statement.
 
+use std::collections::HashSet;
+
 use axum::{
     Router,
     extract::State,
@@ -8,7 +10,10 @@ use axum::{
     routing::{get, post},
 };
 use idem_runtime::idempotent;
-use idem_tests::http::{Connection as Socket, RawResponse};
+use idem_tests::{
+    http::{Connection as Socket, RawResponse},
+    keys,
+};
 
 use super::{Connection, app::*};
 
@@ -58,6 +63,26 @@ async fn b01_quoted_and_bare_are_one_key() {
     // White space around the field value is not part of it (RFC 9110, section 5.5); inside the quotes it is.
     assert_replay(&first, &raw(&service, "/pay", &[b"  \"a\\\"bc\" \t"]).await);
     assert_eq!(service.post("/pay", "\"abc \"", "").await.text(), "refund 3 for alice");
+}
+
+/// The client runs the same table.
+#[tokio::test]
+async fn b01_what_is_a_key_is_one_table() {
+    let service = service().await;
+    let mut expected = HashSet::new();
+    for (line, key) in keys::lines() {
+        let first = raw(&service, "/pay", &[line.as_bytes()]).await;
+        let Some(key) = key else {
+            assert_problem(&first, 400, "idempotency-key-malformed");
+            continue;
+        };
+        assert_eq!(first.status, 201, "{line:?}");
+        let again = raw(&service, "/pay", &[keys::quoted(&key).as_bytes()]).await;
+        assert_eq!(again.header("idempotent-replayed"), Some("true"), "{line:?}");
+        expected.insert(key);
+    }
+    let rows = i64::try_from(expected.len()).unwrap();
+    assert_eq!(service.counts().await, (expected.len(), rows, rows));
 }
 
 #[tokio::test]

@@ -22,5 +22,6 @@ mod recovery;
 mod responses;
 mod schema;
 mod scope;
+mod settings;
 mod transaction;
 mod webhooks;

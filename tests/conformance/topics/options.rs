@@ -17,13 +17,13 @@ use idem_runtime::{
         FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, SetCookie,
     },
 };
-use idem_tests::{
-    log_capture::{heard, listen},
-    soon,
-};
+use idem_tests::soon;
 use sqlx::Row;
 
 use super::{Connection, Db, ISOLATION, RETENTION, app::*};
+
+mod methods;
+mod responses;
 
 /// Takes every option from the application.
 #[idempotent(scope = account)]
@@ -242,87 +242,6 @@ async fn isolation() {
 }
 
 #[tokio::test]
-async fn max_response() {
-    let eleven = || "x".repeat(11).into_response();
-    let service = Service::of(routes(), 5, |builder| builder.max_response(10), eleven).await;
-    assert_problem(&service.post("/app", "k", "").await, 500, "idempotency-response-too-large");
-    assert_eq!(service.counts().await, (1, 0, 0));
-    assert_eq!(service.post("/large", "k", "").await.status, 200);
-    assert_eq!(service.counts().await, (2, 1, 1));
-}
-
-#[tokio::test]
-async fn methods() {
-    let service = service(|builder| builder.methods(Methods::POST)).await;
-    for (path, method, guarded) in [
-        ("/app", "POST", true),
-        ("/app", "PATCH", false),
-        ("/both_methods", "PATCH", true),
-        ("/patch_alone", "POST", false),
-        ("/patch_alone", "PATCH", true),
-        ("/put_and_delete", "POST", false),
-        ("/put_and_delete", "PUT", true),
-        ("/put_and_delete", "DELETE", true),
-    ] {
-        let key = format!("{method}{}", path.trim_start_matches('/'));
-        let headers = [ALICE, (KEY, &*key)];
-        assert_eq!(service.send(method, path, &headers, "").await.status, 200);
-        let again = service.send(method, path, &headers, "").await;
-        assert_eq!(again.header("idempotent-replayed").is_some(), guarded, "{method} {path}");
-        let missing = service.send(method, path, &[ALICE], "").await;
-        assert_eq!(missing.status, if guarded { 400 } else { 200 }, "{method} {path}");
-    }
-    assert_eq!(service.counts().await, (5 + 3 * 3, 14, 5));
-}
-
-#[tokio::test]
-async fn the_first_key_that_protects_nothing_is_a_warning() {
-    listen();
-    let service = service(|builder| builder).await;
-    let warnings = || {
-        let text = heard();
-        let lines: Vec<_> = text.lines().filter(|line| line.contains("its method is not protected")).collect();
-        lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>()
-    };
-    let send = |method: &'static str, path: &'static str, key: Option<&'static str>| {
-        let headers: Vec<_> = [ALICE].into_iter().chain(key.map(|key| (KEY, key))).collect();
-        let service = &service;
-        async move { assert_eq!(service.send(method, path, &headers, "").await.status, 200, "{method} {path}") }
-    };
-    send("POST", "/orders/secret", None).await;
-    send("PATCH", "/orders/secret", Some("hidden")).await;
-    assert!(warnings().is_empty(), "{:?}", warnings());
-    send("POST", "/orders/secret", Some("hidden")).await;
-    send("DELETE", "/orders/secret", Some("hidden")).await;
-    send("POST", "/patch_alone", Some("hidden")).await;
-    let [warning] = &warnings()[..] else { panic!("not one warning: {:?}", warnings()) };
-    for part in ["WARN", "operation=\"patch_alone\"", "method=POST", "route=\"/orders/{order}\""] {
-        assert!(warning.contains(part), "{part} is not in {warning}");
-    }
-    assert!(!warning.contains("secret") && !warning.contains("hidden"), "{warning}");
-    send("PUT", "/both_methods", Some("hidden")).await;
-    assert_eq!(warnings().len(), 2, "one for each operation");
-}
-
-#[tokio::test]
-async fn b24_set_cookie() {
-    let cookies = || ([(header::SET_COOKIE, "a=1")], [("x-kept", "1")], "done").into_response();
-    for (set_cookie, path, replayed) in [
-        (SetCookie::Replay, "/app", 1),
-        (SetCookie::Drop, "/app", 0),
-        (SetCookie::Drop, "/repeated_cookies", 1),
-        (SetCookie::Replay, "/dropped_cookies", 0),
-    ] {
-        let service = Service::of(routes(), 5, |builder| builder.set_cookie(set_cookie), cookies).await;
-        let first = service.post(path, "k", "").await;
-        let again = service.post(path, "k", "").await;
-        assert_eq!((first.all("set-cookie").len(), again.all("set-cookie").len()), (1, replayed), "{path}");
-        assert_eq!((again.header("idempotent-replayed"), again.header("x-kept")), (Some("true"), Some("1")));
-        assert_eq!(service.counts().await, (1, 1, 1));
-    }
-}
-
-#[tokio::test]
 async fn operation() {
     let service = service(plain).await;
     for (path, name) in [("/named", "payment"), ("/app", "app_says")] {
@@ -332,40 +251,4 @@ async fn operation() {
             sqlx::query_scalar("SELECT operation FROM idem_records").fetch_one(&service.pool).await.unwrap();
         assert_eq!(stored, name);
     }
-}
-
-#[tokio::test]
-async fn render() {
-    let service = service(|builder| {
-        builder.mismatch(Mismatch::BadRequest).render(|problem| {
-            let retry = problem.retry_after().map_or(String::new(), |seconds| format!(" in {seconds}"));
-            let text = format!("{}: {}{retry}", problem.code().as_str(), problem.title());
-            (problem.status(), [("x-code", problem.type_uri())], text).into_response()
-        })
-    })
-    .await;
-    let first = service.post("/app", "k", "1").await;
-    for (answer, status, code) in [
-        (service.send("POST", "/app", &[ALICE], "").await, 400, Code::KeyMissing),
-        (service.post("/app", "\"", "").await, 400, Code::KeyMalformed),
-        (service.post("/app", "k", "2").await, 400, Code::KeyReuse),
-    ] {
-        assert_eq!(answer.status, status);
-        assert_eq!(answer.header("x-code"), Some(&*format!("urn:idem:problem:{}", code.as_str())));
-        assert!(answer.text().starts_with(code.as_str()), "{}", answer.text());
-    }
-    assert_replay(&first, &service.post("/app", "k", "1").await);
-    assert_eq!(service.counts().await, (1, 1, 1));
-}
-
-#[tokio::test]
-async fn a_renderer_that_panics_costs_its_own_document_alone() {
-    let router = Router::new().route("/", post(say));
-    let broken = |builder: Builder<Db>| builder.render(|_| panic!("the renderer"));
-    let service = Service::of(router, 1, broken, || panic!("the handler")).await;
-    let first = service.post("/", "k", "1").await;
-    assert_problem(&first, 500, "idempotency-handler-panicked");
-    assert_replay(&first, &service.post("/", "k", "1").await);
-    assert_problem(&service.post("/", "k", "2").await, 422, "idempotency-key-reuse");
-    assert_eq!(service.counts().await, (1, 0, 1));
 }

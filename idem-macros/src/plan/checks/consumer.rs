@@ -1,5 +1,5 @@
-//! What a consumer has that only axum's handlers have. The user's own code calls a consumer.
-//! Its return value is stored, so it has to be data.
+//! The user's own code calls a consumer, so it cannot have what only axum's handlers have.
+//! Its return value is stored, so it must be data.
 
 use syn::{ReturnType, Type, spanned::Spanned as _};
 
@@ -31,7 +31,7 @@ pub(super) fn no_debug_handler(function: &Function, errors: &mut Errors) {
     }
 }
 
-/// The return value is stored, and an error is told apart from it.
+/// The return value is a `Result`: an `Ok` is stored, an `Err` is rolled back.
 pub(super) fn return_type(function: &Function, errors: &mut Errors) {
     const EXPECTED: &str = "expected a consumer to return `Result<T, E>`";
     const OR_WEBHOOK: &str = "or add `webhook` to make it a webhook handler";

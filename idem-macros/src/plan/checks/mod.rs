@@ -13,7 +13,7 @@ use crate::{errors::Errors, item::Function, options::Args};
 /// The checks of the options alone, before anything is known of the item.
 pub(crate) fn options(args: &Args, errors: &mut Errors) {
     options::key_fits_kind(args, errors);
-    options::scope_given(args, errors);
+    options::scope_present(args, errors);
 }
 
 /// The checks of what all `cfg` variants of the function share.

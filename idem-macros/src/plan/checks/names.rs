@@ -1,5 +1,5 @@
-//! Names: those in the options are names of parameters.
-//! The name of the operation is stored.
+//! Names in the options, which are names of parameters.
+//! Also the name of the operation, which is stored.
 
 use crate::{
     errors::{Errors, did_you_mean},
@@ -54,7 +54,7 @@ fn begins_with_parameter(expression: &Expression, roles: &Roles<'_>, errors: &mu
     }
 }
 
-/// The parameter that was probably meant by `name`, or all. `None`: there are none.
+/// The parameter that `name` probably means, or all parameters. `None`: the function has no parameters.
 fn near(name: &str, roles: &Roles<'_>) -> Option<String> {
     let names = roles.names();
     if names.is_empty() { None } else { Some(did_you_mean(name, "parameters", &names)) }

@@ -1,5 +1,5 @@
-//! Options that contradict each other, or that say nothing about this kind of function.
-//! What does not apply where is in the options' table.
+//! Options that contradict each other, or that do not apply to this kind of function.
+//! The options' table says which option applies where.
 
 use proc_macro2::Span;
 
@@ -9,7 +9,7 @@ use crate::{
     plan::kind::{Kind, key_presence},
 };
 
-const SECONDS_OF_A_DAY: u64 = 86_400;
+const SECONDS_PER_DAY: u64 = 86_400;
 
 /// `webhook` needs a key in the event, `payload` a key in the message.
 pub(super) fn key_fits_kind(args: &Args, errors: &mut Errors) {
@@ -30,7 +30,7 @@ pub(super) fn key_fits_kind(args: &Args, errors: &mut Errors) {
     }
 }
 
-pub(super) fn scope_given(args: &Args, errors: &mut Errors) {
+pub(super) fn scope_present(args: &Args, errors: &mut Errors) {
     if args.mentions("scope") {
         return;
     }
@@ -45,16 +45,16 @@ pub(super) fn scope_given(args: &Args, errors: &mut Errors) {
 
 pub(super) fn apply_to_kind(args: &Args, kind: Option<Kind>, errors: &mut Errors) {
     let Some(kind) = kind else { return };
-    for given in args.given() {
-        let refused = &given.option.refused;
+    for entry in args.given() {
+        let refused = &entry.option.refused;
         let instead = match kind {
             Kind::Request => refused.requests,
             Kind::Webhook => refused.webhooks,
             Kind::Consumer => refused.consumers,
         };
         if let Some(instead) = instead {
-            let (name, functions) = (given.option.name, kind.plural());
-            errors.at(given.name_span, format!("`{name}` does not apply to {functions}: {instead}"));
+            let (name, functions) = (entry.option.name, kind.plural());
+            errors.at(entry.name_span, format!("`{name}` does not apply to {functions}: {instead}"));
         }
     }
 }
@@ -76,21 +76,21 @@ pub(super) fn apply_to_effects(args: &Args, errors: &mut Errors) {
     if args.effects() != Some(Effects::Database) || Kind::of_options(args) == Some(Kind::Consumer) {
         return;
     }
-    for given in args.given() {
-        if let Some(instead) = given.option.refused.database_effects {
-            let name = given.option.name;
-            errors.at(given.name_span, format!("`{name}` does not apply to database effects: {instead}"));
+    for entry in args.given() {
+        if let Some(instead) = entry.option.refused.database_effects {
+            let name = entry.option.name;
+            errors.at(entry.name_span, format!("`{name}` does not apply to database effects: {instead}"));
         }
     }
 }
 
-/// Which 5xx may release its key depends on where the effects are.
+/// Whether a 5xx may release its key depends on where the effects are.
 pub(super) fn server_error_fits_effects(args: &Args, errors: &mut Errors) {
     if Kind::of_options(args) == Some(Kind::Consumer) {
         return;
     }
-    let Some(given) = args.get("on_server_error") else { return };
-    let Value::Setting(Setting::Word { word, .. }) = &given.value else { return };
+    let Some(entry) = args.get("on_server_error") else { return };
+    let Value::Setting(Setting::Word { word, .. }) = &entry.value else { return };
     let message = match (args.effects(), word.written) {
         (Some(Effects::Database), "reconcile") => {
             "database effects are rolled back, so there is nothing to reconcile: write `on_server_error = release` or \
@@ -102,16 +102,16 @@ pub(super) fn server_error_fits_effects(args: &Args, errors: &mut Errors) {
         }
         _ => return,
     };
-    errors.at(given.value_span, message);
+    errors.at(entry.value_span, message);
 }
 
 pub(super) fn retention_long_enough(args: &Args, errors: &mut Errors) {
-    let Some(given) = args.get("retention") else { return };
-    if matches!(given.value, Value::Setting(Setting::Number(seconds)) if seconds < SECONDS_OF_A_DAY)
+    let Some(entry) = args.get("retention") else { return };
+    if matches!(entry.value, Value::Setting(Setting::Number(seconds)) if seconds < SECONDS_PER_DAY)
         && !args.allows(Permission::ShortRetention)
     {
         errors.at(
-            given.value_span,
+            entry.value_span,
             "with a `retention` under 24 hours a late retry runs again: write `retention = \"24h\"` or longer, or add \
              `allow(short_retention)`",
         );

@@ -40,9 +40,9 @@ pub(super) fn one_tx_param(function: &Function, roles: &Roles<'_>, errors: &mut 
 }
 
 pub(super) fn has_tx_param(function: &Function, roles: &Roles<'_>, errors: &mut Errors) {
-    let is_otherwise_there = roles.extractors.iter().any(|extractor| roles.is_by_value(&extractor.ty))
+    let has_candidate = roles.extractors.iter().any(|extractor| roles.is_by_value(&extractor.ty))
         || roles.wrong_effects().next().is_some();
-    if !roles.tx_params.is_empty() || is_otherwise_there || function.sig.receiver().is_some() {
+    if !roles.tx_params.is_empty() || has_candidate || function.sig.receiver().is_some() {
         return;
     }
     let message = match roles.effects {

@@ -1,5 +1,5 @@
-//! What the signature of a handler or a consumer may not have.
-//! These checks look at no type.
+//! The rules for the signature of a handler or a consumer.
+//! The types of its parameters are checked in `parameters` and `consumer`.
 
 use syn::Safety;
 

@@ -1,5 +1,5 @@
-//! A key held in progress by a lease, for effects that live elsewhere: claimed, and renewed while its attempt runs.
-//! `ending` ends it; whatever ends it otherwise, such as a kill, leaves the record to the recovery, and never to a retry.
+//! A key held in progress by a lease, for effects in other systems: claimed, and renewed while its attempt runs.
+//! `settle` ends it. Any other end, such as a kill, leaves the record to the recovery and never to a retry.
 
 use std::{
     sync::{Arc, Weak},
@@ -10,18 +10,21 @@ use sqlx::pool::PoolConnection;
 use tokio::{sync::oneshot, time::timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Claim, Engine, Hold, Store, StoreError, log, log_overdue};
+use super::{
+    Claim, Engine, Hold, Store, StoreError, TransactionTerms, log, log_overdue,
+    store::{OverdueError, is_overdue},
+};
 use crate::{
-    backend::{AttemptId, Backend, ClaimOutcome, ClaimRequest, Fault, Holder, LeaseRequest, Written},
+    backend::{AttemptId, Backend, ClaimOutcome, ClaimRequest, Fault, Holder, LeaseRequest, OpenClaims, WriteOutcome},
     engine::in_flight::InFlightGuard,
 };
 
 mod settle;
 
-/// A lease is renewed when this part of it has passed: so one renewal may fail, and a short body needs none.
+/// A lease is renewed when this part of it has passed. One renewal may fail, and a short body needs none.
 const RENEWALS: u32 = 3;
 
-/// What a claim by lease needs to be told.
+/// The parameters of a claim by lease.
 pub(crate) struct LeaseTerms {
     pub(crate) attempt: AttemptId,
     pub(crate) length: Duration,
@@ -35,7 +38,7 @@ pub(crate) struct Lease<Db: Backend> {
     holder: Holder,
     /// Ends the renewal when dropped.
     renewal: Option<DropGuard>,
-    /// Keeps the key in hand in the process that claimed it, until this is dropped.
+    /// Keeps the key in flight in the process that claimed it, until this is dropped.
     _guard: Option<Arc<InFlightGuard>>,
 }
 
@@ -58,15 +61,17 @@ impl<Db: Backend> Hold<Db> for Lease<Db> {
         };
         let sent = Instant::now();
         let mut leased = send(&engine.store, connection, lease.clone()).await;
-        if let Err(error @ (sqlx::Error::Io(_) | sqlx::Error::Protocol(_))) = &leased {
-            // The response was lost, and perhaps not the statement: sent again it finds its own record as claimed.
+        if let Err(error @ (sqlx::Error::Io(_) | sqlx::Error::Protocol(_))) = &leased
+            && !is_overdue(error)
+        {
+            // The response was lost, but the statement may have run: sent again, it finds its own record as claimed.
             log(error);
             leased = match engine.store.connection().await {
                 Ok(connection) => send(&engine.store, connection, lease.clone()).await,
                 Err(error) => Err(error),
             };
             if !matches!(leased, Ok(ClaimOutcome::Claimed(()))) {
-                give_back(engine.store.clone(), lease.holder());
+                release_in_background(engine.store.clone(), lease.holder());
             }
         }
         match leased.map(ClaimOutcome::claimed) {
@@ -75,7 +80,9 @@ impl<Db: Backend> Hold<Db> for Lease<Db> {
                 guard.runs(request, Some(sent + *length));
                 Ok(ClaimOutcome::Claimed(Self::renewed(engine.store.clone(), lease, guard)))
             }
-            Ok(Err(ClaimOutcome::LookAgain)) => look_in_transaction(engine, guard, request).await,
+            Ok(Err(ClaimOutcome::LookAgain)) if Db::OPEN_CLAIMS == OpenClaims::Unseen => {
+                look_in_transaction(engine, guard, request).await
+            }
             Ok(Err(other)) => Ok(other),
             Err(error) if Db::fault(&error) == Fault::Transient => Ok(ClaimOutcome::LookAgain),
             Err(error) => Err(StoreError::of::<Db>(error)),
@@ -92,8 +99,8 @@ impl<Db: Backend> Lease<Db> {
         Self { store, holder, renewal: Some(stop.drop_guard()), _guard: Some(guard) }
     }
 
-    /// A lease taken from a dead attempt, which whoever took it means to end within its length.
-    pub(crate) fn taken(store: Store<Db>, holder: Holder) -> Self {
+    /// A lease taken over from a stalled attempt. It is not renewed: the caller settles it within its length.
+    pub(crate) fn taken_over(store: Store<Db>, holder: Holder) -> Self {
         Self { store, holder, renewal: None, _guard: None }
     }
 
@@ -102,39 +109,39 @@ impl<Db: Backend> Lease<Db> {
     }
 }
 
-/// Sends the claim. One that is granted when nobody waits for it any more is given back, so that no key is held by nobody.
+/// Sends the claim. If it is granted after its caller has gone, it is released: no key stays held without an attempt.
 async fn send<Db: Backend>(
     store: &Store<Db>,
     mut connection: PoolConnection<Db>,
     lease: LeaseRequest,
 ) -> Result<ClaimOutcome<()>, sqlx::Error> {
-    let (answer, mut asked) = oneshot::channel();
+    let (sender, mut receiver) = oneshot::channel();
     tokio::spawn(async move {
         let looked = Db::lease(&mut connection, &lease).await;
         if matches!(looked, Ok(ClaimOutcome::ReadOnly)) {
-            // Not param again: the next connection may be to a server that accepts writes.
+            // Not back to the pool: the next connection may be to a server that accepts writes.
             let _closed = connection.close().await;
-            let _unheard = answer.send(looked);
+            let _receiver_gone = sender.send(looked);
             return;
         }
-        if let Err(Ok(ClaimOutcome::Claimed(()))) = answer.send(looked)
+        if let Err(Ok(ClaimOutcome::Claimed(()))) = sender.send(looked)
             && let Err(error) = Db::release(&mut connection, &lease.holder()).await
         {
             log(&error);
         }
     });
-    if let Ok(looked) = timeout(store.timeout, &mut asked).await {
-        // The task only sends.
+    if let Ok(looked) = timeout(store.timeout, &mut receiver).await {
+        // The task always sends, unless the runtime shuts down.
         return looked.unwrap_or(Err(sqlx::Error::WorkerCrashed));
     }
     log_overdue(store.timeout);
-    asked.close();
-    // What was sent just before is not lost.
-    asked.try_recv().unwrap_or(Err(sqlx::Error::PoolTimedOut))
+    receiver.close();
+    // A response that was sent just before still counts.
+    receiver.try_recv().unwrap_or_else(|_| Err(OverdueError::of_step(store.timeout).into()))
 }
 
-/// Frees the key of a claim of which nobody knows whether it was granted. If that fails too, the recovery has it.
-fn give_back<Db: Backend>(store: Store<Db>, holder: Holder) {
+/// Releases the key of a claim that may have been granted. If that fails too, the record is left to the recovery.
+fn release_in_background<Db: Backend>(store: Store<Db>, holder: Holder) {
     tokio::spawn(async move {
         let released = store.step(async move |mut connection| Db::release(&mut connection, &holder).await);
         if let Err(error) = released.await {
@@ -143,7 +150,7 @@ fn give_back<Db: Backend>(store: Store<Db>, holder: Holder) {
     });
 }
 
-/// Looks for a handler with database effects that holds the key: the lease's statement found neither a record nor the key
+/// Looks for a handler with database effects that holds the key. The lease's statement found neither a record nor the key
 /// free.
 async fn look_in_transaction<Db: Backend>(
     engine: &Engine<Db>,
@@ -151,17 +158,17 @@ async fn look_in_transaction<Db: Backend>(
     request: &ClaimRequest,
 ) -> Result<ClaimOutcome<Lease<Db>>, StoreError> {
     let connection = engine.store.connection().await.map_err(StoreError::of::<Db>)?;
-    match Claim::look(engine, connection, guard, request, &None).await?.claimed() {
+    match Claim::look(engine, connection, guard, request, &TransactionTerms::default()).await?.claimed() {
         Ok(claim) => {
-            // The key is free by now. Whether or not this rollback succeeds, the next look finds out.
-            let _freed = claim.free().await;
+            // The key is free by now. If this rollback fails, the next look finds out.
+            let _released = claim.release().await;
             Ok(ClaimOutcome::LookAgain)
         }
         Err(other) => Ok(other),
     }
 }
 
-/// Renews a lease until it is stopped, or the lease is lost. Never stopped within a statement.
+/// Renews a lease until it is stopped, or the lease is lost. A statement is never stopped midway.
 async fn renew<Db: Backend>(
     store: Store<Db>,
     mut lease: LeaseRequest,
@@ -172,7 +179,7 @@ async fn renew<Db: Backend>(
     // It may be large, and the body may run long.
     lease.stored_request = None;
     let period = length / RENEWALS;
-    // A database that is slow is asked again before the lease is over.
+    // A slow database gets another renewal before the lease is over.
     let store = Store { timeout: store.timeout.min(period / 2), ..store };
     let mut pause = period;
     loop {
@@ -181,14 +188,14 @@ async fn renew<Db: Backend>(
         }
         let sent = Instant::now();
         match store.step(async move |mut connection| Db::renew(&mut connection, &holder, length).await).await {
-            Ok(Written::Yes) => {
+            Ok(WriteOutcome::Written) => {
                 if let Some(guard) = guard.upgrade() {
                     guard.runs(&lease.claim, Some(sent + length));
                 }
                 pause = period;
             }
-            Ok(Written::Lost | Written::Ended) => {
-                // From here on twins are answered by the database.
+            Ok(WriteOutcome::Lost | WriteOutcome::TransactionEnded) => {
+                // From here on the database responds to duplicates.
                 if let Some(guard) = guard.upgrade() {
                     guard.runs(&lease.claim, Some(sent));
                 }

@@ -1,5 +1,5 @@
-//! The end of a lease: its record completed, freed, or left to the recovery. Each takes the lease, so none ends twice.
-//! A write that meets another's attempt changes nothing, and one that fails leaves the record to be found out about.
+//! The end of a lease: its record completed, deleted, or left to the recovery. Each function takes the lease, so none ends twice.
+//! A write that meets another attempt changes nothing. A write that fails leaves the record to the recovery.
 
 use std::{future::Future, time::Duration};
 
@@ -7,10 +7,10 @@ use sqlx::{Transaction, pool::PoolConnection};
 
 use super::Lease;
 use crate::{
-    backend::{Backend, Fault, Written},
+    backend::{Backend, Fault, WriteOutcome},
     engine::{
-        Reason, Unsettled, Writes,
-        settle::{free, settle, to_commit},
+        SettleError, SettleErrorKind, Writes,
+        settle::{rewind_and_roll_back, settle, to_commit, unless_aborted},
         store::log,
     },
     model::record::Record,
@@ -26,79 +26,101 @@ impl<Db: Backend> Lease<Db> {
         transaction: Option<Transaction<'static, Db>>,
         writes: Writes,
         record: Record,
-    ) -> Result<(), Unsettled> {
+    ) -> Result<(), SettleError> {
         drop(self.renewal.take());
         let (timeout, holder) = (self.store.timeout, self.holder);
         let completed = match (transaction, writes) {
             (Some(mut transaction), Writes::Keep) => {
                 settle(timeout, async move {
                     let written = Db::complete_within(&mut transaction, &holder, record).await;
-                    if let Ok(Written::Lost) = written {
+                    if let Ok(WriteOutcome::Lost) = written {
                         log_lost();
                     }
                     to_commit(transaction, written).await
                 })
                 .await
             }
-            (unwanted, Writes::Keep | Writes::Drop) => match self.undone(unwanted).await {
+            (dropped, Writes::Keep | Writes::Drop) => match self.roll_back(dropped).await {
                 Ok(()) => self.complete_alone(record).await,
-                undone => undone,
+                not_rolled_back => not_rolled_back,
             },
         };
-        self.ended(completed).await
+        self.settled(completed).await
     }
 
     /// Rolls the transaction back and deletes the record in progress; the key is free.
-    pub(crate) async fn free(mut self, transaction: Option<Transaction<'static, Db>>) -> Result<(), Unsettled> {
+    pub(crate) async fn release(mut self, transaction: Option<Transaction<'static, Db>>) -> Result<(), SettleError> {
         drop(self.renewal.take());
         let holder = self.holder;
-        let freed = match self.undone(transaction).await {
+        let released = match self.roll_back(transaction).await {
             Ok(()) => self.alone(|mut connection| async move { Db::release(&mut connection, &holder).await }).await,
-            undone => undone,
+            not_rolled_back => not_rolled_back,
         };
-        self.ended(freed).await
+        self.settled(released).await
     }
 
-    /// Rolls the transaction back and leaves the record in progress, its lease at an end: the recovery decides at once.
-    pub(crate) async fn leave(mut self, transaction: Option<Transaction<'static, Db>>) -> Result<(), Unsettled> {
-        drop(self.renewal.take());
-        let undone = self.undone(transaction).await;
-        match self.lapse().await {
-            // Another has decided, or is about to: what this attempt has to say is not the answer to the request.
-            Ok(Written::Lost | Written::Ended) => {
-                log_lost();
-                Err(Reason::Unknown.into())
-            }
-            _ => undone,
+    /// The transaction, to complete the record of a 5xx or a panic without it. `Err` if the database has aborted it, or cannot
+    /// tell: then the record is to be left to the recovery.
+    pub(crate) async fn unless_aborted(
+        &self,
+        transaction: Option<Transaction<'static, Db>>,
+    ) -> Result<Option<Transaction<'static, Db>>, Option<Transaction<'static, Db>>> {
+        let Some(transaction) = transaction else { return Ok(None) };
+        match unless_aborted(self.store.timeout, transaction).await {
+            Ok(Ok(sound)) => Ok(Some(sound)),
+            Ok(Err(aborted)) => Err(Some(aborted)),
+            Err(_) => Err(None),
         }
     }
 
-    /// Leaves the record in progress, to be asked about again after a pause.
+    /// Rolls the transaction back and leaves the record in progress. Its lease ends now, so the recovery decides at once.
+    pub(crate) async fn leave_pending(
+        mut self,
+        transaction: Option<Transaction<'static, Db>>,
+    ) -> Result<(), SettleError> {
+        drop(self.renewal.take());
+        let rolled_back = self.roll_back(transaction).await;
+        match self.expire().await {
+            // Another attempt has decided, or is about to: this attempt's response is not the one of the record.
+            Ok(WriteOutcome::Lost | WriteOutcome::TransactionEnded) => {
+                log_lost();
+                Err(SettleErrorKind::Unknown.into())
+            }
+            _ => rolled_back,
+        }
+    }
+
+    /// Leaves the record in progress. A reconciler is asked again after a pause.
     pub(crate) async fn postpone(
         self,
         transaction: Option<Transaction<'static, Db>>,
         pause: Duration,
         error: Option<String>,
-    ) -> Result<(), Unsettled> {
-        let undone = self.undone(transaction).await;
-        self.postponed(pause, error, None).await.and(undone)
+    ) -> Result<(), SettleError> {
+        let rolled_back = self.roll_back(transaction).await;
+        self.postpone_record(pause, error, None).await.and(rolled_back)
     }
 
-    /// Leaves the record in progress, to be asked about at once and as if for the first time.
-    pub(crate) async fn ask_again(self) -> Result<(), Unsettled> {
-        self.postponed(Duration::ZERO, None, Some(0)).await
+    /// Leaves the record in progress. A reconciler is asked at once, and its tries count from zero.
+    pub(crate) async fn retry_now(self) -> Result<(), SettleError> {
+        self.postpone_record(Duration::ZERO, None, Some(0)).await
     }
 
-    async fn postponed(&self, pause: Duration, error: Option<String>, asked: Option<u32>) -> Result<(), Unsettled> {
+    async fn postpone_record(
+        &self,
+        pause: Duration,
+        error: Option<String>,
+        tries: Option<u32>,
+    ) -> Result<(), SettleError> {
         let holder = self.holder;
         self.alone(|mut connection| {
             let error = error.clone();
-            async move { Db::postpone(&mut connection, &holder, pause, error.as_deref(), asked).await }
+            async move { Db::postpone(&mut connection, &holder, pause, error.as_deref(), tries).await }
         })
         .await
     }
 
-    async fn complete_alone(&self, record: Record) -> Result<(), Unsettled> {
+    async fn complete_alone(&self, record: Record) -> Result<(), SettleError> {
         let holder = self.holder;
         self.alone(|mut connection| {
             let record = record.clone();
@@ -107,52 +129,56 @@ impl<Db: Backend> Lease<Db> {
         .await
     }
 
-    /// Sends a statement that stands alone, again if it loses against others. Where it fails nobody knows whether it did.
-    async fn alone<F>(&self, statement: impl Fn(PoolConnection<Db>) -> F) -> Result<(), Unsettled>
+    /// Runs a statement outside any transaction, again if it loses against others. After an error it is unknown whether it took
+    /// effect.
+    async fn alone<F>(&self, statement: impl Fn(PoolConnection<Db>) -> F) -> Result<(), SettleError>
     where
-        F: Future<Output = Result<Written, sqlx::Error>> + Send + 'static,
+        F: Future<Output = Result<WriteOutcome, sqlx::Error>> + Send + 'static,
     {
         let mut tries = 1;
         loop {
             match self.store.step(&statement).await {
-                Ok(Written::Yes) => return Ok(()),
-                Ok(Written::Lost | Written::Ended) => {
+                Ok(WriteOutcome::Written) => return Ok(()),
+                Ok(WriteOutcome::Lost | WriteOutcome::TransactionEnded) => {
                     log_lost();
-                    return Err(Reason::Unknown.into());
+                    return Err(SettleErrorKind::Unknown.into());
                 }
                 Err(error) if tries < MAX_TRIES && Db::fault(&error) == Fault::Transient => tries += 1,
                 Err(error) => {
                     log(&error);
-                    return Err(Unsettled { reason: Reason::Unknown, source: Some(error) });
+                    return Err(SettleError { kind: SettleErrorKind::Unknown, source: Some(error) });
                 }
             }
         }
     }
 
-    async fn undone(&self, transaction: Option<Transaction<'static, Db>>) -> Result<(), Unsettled> {
+    async fn roll_back(&self, transaction: Option<Transaction<'static, Db>>) -> Result<(), SettleError> {
         match transaction {
-            Some(transaction) => settle(self.store.timeout, free(transaction)).await,
+            Some(transaction) => settle(self.store.timeout, rewind_and_roll_back(transaction)).await,
             None => Ok(()),
         }
     }
 
-    /// What did not end as asked is left to the recovery; whether anything was saved, it finds out.
-    async fn ended(self, settled: Result<(), Unsettled>) -> Result<(), Unsettled> {
+    /// Leaves what did not settle to the recovery, which finds out whether anything was saved.
+    async fn settled(self, settled: Result<(), SettleError>) -> Result<(), SettleError> {
         let Err(unsettled) = settled else { return Ok(()) };
-        let _lapsed = self.lapse().await;
-        let reason = match unsettled.reason {
-            reason @ (Reason::Aborted | Reason::TransactionEnded) => reason,
-            Reason::RunAgain | Reason::Unavailable | Reason::Schema | Reason::Unknown => Reason::Unknown,
+        let _expired = self.expire().await;
+        let kind = match unsettled.kind {
+            kind @ (SettleErrorKind::Aborted | SettleErrorKind::TransactionEnded) => kind,
+            SettleErrorKind::RunAgain
+            | SettleErrorKind::Unavailable
+            | SettleErrorKind::Schema
+            | SettleErrorKind::Unknown => SettleErrorKind::Unknown,
         };
-        Err(Unsettled { reason, ..unsettled })
+        Err(SettleError { kind, ..unsettled })
     }
 
     /// Ends the lease, if it is still this one's.
-    async fn lapse(&self) -> Result<Written, sqlx::Error> {
+    async fn expire(&self) -> Result<WriteOutcome, sqlx::Error> {
         let holder = self.holder;
-        let lapsed =
+        let expired =
             self.store.step(async move |mut connection| Db::renew(&mut connection, &holder, Duration::ZERO).await);
-        lapsed.await.inspect_err(log)
+        expired.await.inspect_err(log)
     }
 }
 
