@@ -1,7 +1,7 @@
 //! The attempts at one request: claim and settle, and the response if the claim is refused.
 //! Usually there is one attempt; more follow only if the database asks for the transaction to run again.
 
-use std::{error::Error as StdError, time::Duration};
+use std::{error::Error as StdError, future::Future, pin::Pin, time::Duration};
 
 use axum::response::Response;
 use tokio::time::sleep;
@@ -37,6 +37,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// How long a second attempt waits instead of responding that the request is running. PostgreSQL reports a refused
 /// COMMIT just before it releases the transaction's locks, so the locks may still be those of the first attempt.
 const OWN_LOCKS: Duration = Duration::from_millis(200);
+
+/// A future without its own type. Through that type rustc would prove `Send` for every handler, down to each statement.
+pub(super) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 
 /// The attempts at one request.
 pub struct Attempts<E: Effects, T> {
@@ -76,7 +79,11 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
     ///
     /// # Errors
     /// The response to send instead of executing it.
-    pub async fn claim(&mut self) -> Result<(RunningAttempt<E>, T), Response> {
+    pub fn claim(&mut self) -> Boxed<'_, Result<(RunningAttempt<E>, T), Response>> {
+        Box::pin(self.claim_next())
+    }
+
+    async fn claim_next(&mut self) -> Result<(RunningAttempt<E>, T), Response> {
         let arguments = match self.arguments.take() {
             Some(arguments) => arguments,
             // The extractors accepted this request before, so a rejection now is not its response.
@@ -104,11 +111,15 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
     /// Settles the attempt. `Some`: the response to send; what it says is committed. `None`: run again.
     ///
     /// It takes the attempt, so nothing is settled twice, and returns the response, so none leaves before COMMIT.
-    pub async fn settle(&mut self, attempt: RunningAttempt<E>, outcome: Outcome) -> Option<Response> {
+    pub fn settle(&mut self, attempt: RunningAttempt<E>, outcome: Outcome) -> Boxed<'_, Option<Response>> {
+        Box::pin(self.settle_held(attempt.held, outcome))
+    }
+
+    async fn settle_held(&mut self, held: E::Held, outcome: Outcome) -> Option<Response> {
         let cause = outcome.cause();
         self.plans = if cause == Cause::StalePlan { Plans::Anew } else { Plans::Cached };
         let disposition = Disposition::of(outcome, &self.context);
-        let (response, kind) = match E::settle(attempt.held, disposition, &self.context).await {
+        let (response, kind) = match E::settle(held, disposition, &self.context).await {
             Ok(settled) => settled,
             Err(unsettled) if unsettled.kind == SettleErrorKind::RunAgain && self.started < MAX_ATTEMPTS => {
                 return None;
