@@ -82,7 +82,9 @@ fn form(format: KeyFormat) -> Value {
 fn explained(chosen: &Chosen) -> String {
     let policy = &chosen.policy;
     let form = match policy.key_format {
-        KeyFormat::Any => "1 to 255 printable ASCII characters in double quotes, or without them if the key has no space, comma, semicolon or quote",
+        KeyFormat::Any => {
+            "1 to 255 printable ASCII characters, in double quotes if one is a space, comma, semicolon or quote"
+        }
         KeyFormat::Quoted => "1 to 255 ASCII characters in double quotes, as RFC 9651 writes strings",
         KeyFormat::Uuid => "a hyphenated UUID, bare or in double quotes",
         KeyFormat::Ulid => "a ULID, bare or in double quotes",
