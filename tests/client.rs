@@ -1,5 +1,5 @@
 //! The client's half, numbered after `CASES.md`: keys (b78), retries (b80), redirects, the journal, and real payments.
-//! Waits are on tokio's paused clock, with answers from a script; what needs sockets has a server that breaks them.
+//! Waits are on tokio's paused clock, with responses from a script; what needs sockets has a server that breaks them.
 
 #[path = "client/breaking.rs"]
 mod breaking;

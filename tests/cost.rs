@@ -184,7 +184,7 @@ async fn a_key_that_is_none_costs_nothing() {
 #[tokio::test]
 async fn b49_each_running_request_has_one_connection_and_its_twins_have_none() {
     let (database, service) = service(8).await;
-    // A connection goes back to its pool just after the answer.
+    // A connection goes back to its pool just after the response.
     let in_use = async |expected: usize| {
         let settled = async {
             while service.pool.size() as usize - service.pool.num_idle() != expected {

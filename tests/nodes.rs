@@ -204,7 +204,7 @@ async fn b60_a_process_killed_in_the_body_is_recovered_by_another() {
 async fn b60_a_process_killed_before_its_call_frees_the_key() {
     for store in both().await {
         let (mut one, other) = (node(&store, 1500).await, node(&store, 1500).await);
-        // The network does not answer: the body is stuck before its first effect.
+        // The network does not respond: the body is stuck before its first effect.
         let lock = match &store {
             Store::Postgres(database) => {
                 let mut lock = database.connect().await;
@@ -225,7 +225,7 @@ async fn b60_a_process_killed_before_its_call_frees_the_key() {
         first.abort();
         one.signal("KILL").await;
         one.wait().await;
-        // The session of the dead must not charge after all, once the lock is gone.
+        // The session of the killed process must not charge after all, once the lock is gone.
         let Store::Postgres(database) = &store else { continue };
         database.end_connections("wait_event_type = 'Lock'").await;
         lock.close().await.unwrap();

@@ -24,7 +24,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-/// What PostgreSQL's `auto_explain` has told its clients.
+/// The notices that PostgreSQL's `auto_explain` has sent to its clients.
 static PLANS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// What SQLite was sent.
@@ -78,7 +78,7 @@ fn listen() {
     });
 }
 
-/// A million answers, of which the first 2500 have expired, and 3000 attempts that are alive.
+/// A million records, of which the first 2500 have expired, and 3000 attempts that are alive.
 const FILL: &str = "\
     INSERT INTO idem_records (id, operation, fingerprint, format, status, headers, body, created_at, expires_at) \
     SELECT convert_to(lpad(n::text, 32, '0'), 'UTF8'), 'charge', '\\x01', 1, 200, '', '', now(), \

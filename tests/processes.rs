@@ -1,4 +1,4 @@
-//! The example as processes: two on one database, killed, stopped, restarted, told to end.
+//! The example as processes: two on one database, killed, stopped, restarted, asked to end.
 //! What one process remembers in memory the other does not have; what holds here is in the database.
 
 use std::{

@@ -40,7 +40,7 @@ async fn insert_and_commit(pool: &PgPool, id: i32) -> sqlx::Result<()> {
         sqlx::query("INSERT INTO t VALUES ($1)").bind(id).execute(&mut *tx).await?;
         tx.commit().await
     };
-    // A proxy that forgets to cut leaves this without an answer.
+    // A proxy that forgets to cut leaves this without a response.
     soon("a commit or its failure", work).await
 }
 

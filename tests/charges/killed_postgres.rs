@@ -54,7 +54,7 @@ impl World {
     }
 }
 
-/// A new app on what the dead one left, and what must hold then.
+/// A new app on what the killed one left, and what must hold then.
 async fn recovers(network: &Network, database: &Postgres, decided: Decided) {
     let app = app(&database.url(), &network.url()).await;
     one_charge(network, &app, CHARGE, decided).await;
@@ -105,7 +105,7 @@ async fn before_the_call_arrives() {
     recovers(&network, &database, Decided::Run).await;
 }
 
-/// The network has the request and charges only after recovery has been told that there is nothing: one key, one charge.
+/// The network has the request and charges only after recovery has found no charge: one key, one charge.
 #[tokio::test]
 async fn called_and_still_under_way() {
     let world = World::new().await;

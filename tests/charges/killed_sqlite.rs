@@ -82,7 +82,7 @@ impl World {
     }
 }
 
-/// A new app on what the dead one left, and what must hold then.
+/// A new app on what the killed one left, and what must hold then.
 async fn recovers(network: &Network, database: &Sqlite, decided: Decided) {
     let app = app(&database.url(), &network.url()).await;
     one_charge(network, &app, CHARGE, decided).await;

@@ -72,8 +72,9 @@ async fn b104_nothing_is_believed_only_when_said_twice() {
     one_charge(&network, &app, LEGACY, Decided::Replay).await;
 }
 
-/// **Not guaranteed, and here is how it fails:** the dead attempt's charge is still under way at the network while recovery
-/// looks, so nobody sees it, and the retry charges too. `called_and_still_under_way` is the same with keys: one charge.
+/// **Not guaranteed, and here is how it fails:** the stalled attempt's charge is still in flight at the network while
+/// recovery looks, so recovery does not see it, and the retry charges too. `called_and_still_under_way` is the same with
+/// keys: one charge.
 #[tokio::test]
 async fn b104_where_the_guarantee_ends() {
     let (network, database) = (Network::without_keys().await, sqlite());

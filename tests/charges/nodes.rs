@@ -66,7 +66,7 @@ async fn two_apps_recover_at_once_on_sqlite() {
     two_recover(&database.url()).await;
 }
 
-/// Told to end while the network keeps it waiting, and its client gone: it ends what it began, and nothing is left to recover.
+/// An app is asked to end while it waits for the network, and its client has left. It ends what it began.
 async fn told_to_end(url: &str) {
     let network = Network::start().await;
     let mut ending = app(url, &network.url()).await;

@@ -79,7 +79,7 @@ async fn b62_back_before_the_verdict_on_postgres() {
     trap.release();
     let decided = CHARGE.decided(&other).await;
     assert_eq!((decided.status, replayed(&decided)), (201, true), "{}", decided.text());
-    // Whoever of the two was first: one answer.
+    // Either of the two was first: one response.
     let answer = client.response().await;
     if answer.status == 201 {
         assert_eq!(answer.body, decided.body);

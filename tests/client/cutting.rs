@@ -81,7 +81,7 @@ async fn serve(mut client: TcpStream, server: SocketAddr, cut: Option<Cut>) -> O
     };
     let (head, rest) = read_head(&mut client).await?;
     let body = read_body(&mut client, &head, rest).await?;
-    // Whatever is cut before the answer is cut by a reset.
+    // A cut before the response is a reset.
     if cut != Cut::WithinAnswer {
         client.set_zero_linger().unwrap();
     }
@@ -99,7 +99,7 @@ async fn serve(mut client: TcpStream, server: SocketAddr, cut: Option<Cut>) -> O
     }
     let answer = [head.as_bytes(), &body].concat();
     client.write_all(&answer[..answer.len() - 1]).await.ok()?;
-    // An orderly end: a reset could overtake the bytes, and the answer is to break off in their midst.
+    // An orderly end: a reset could overtake the bytes, and the response must break off in the middle.
     client.shutdown().await.ok()?;
     let _ = client.read_to_end(&mut Vec::new()).await;
     None

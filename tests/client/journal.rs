@@ -1,5 +1,5 @@
 //! The hook that keeps calls, and what a new process does with them.
-//! Keeping comes before the first byte, forgetting after the final answer.
+//! Keeping comes before the first byte, forgetting after the final response.
 
 use std::{
     collections::BTreeMap,
@@ -111,7 +111,7 @@ async fn b78_what_was_given_up_is_resumed_after_a_restart_with_the_same_key_and_
             (&b"Bearer old"[..], &first.headers["x-tenant"])
         );
         assert_eq!(again.headers.get_all("authorization").iter().collect::<Vec<_>>(), ["Bearer fresh"]);
-        // Kept once, and forgotten by the process that got the answer.
+        // Kept once, and forgotten by the process that got the response.
         assert_eq!(disk.steps(), ["keep", "forget 201"]);
         assert!(disk.kept().is_empty());
     }

@@ -166,7 +166,7 @@ async fn b78_one_payment_when_client_and_server_die_and_the_call_is_resumed() {
     let (database, disk) = (sqlite(), Disk::default());
     let first = payments(&database.url()).await;
     let cutting = Cutting::start(first.address(), [Cut::BeforeAnswer]).await;
-    // The client dies once its payment is made; it never sees the answer.
+    // The client dies once its payment is made; it never gets the response.
     let patient = at_once().journal(disk.clone()).max_retry_after(MOMENT).build(transport()).unwrap();
     let dying = tokio::spawn(payment(&patient, cutting.url("/payments"), "tok_slow_100").send());
     let begun = async {

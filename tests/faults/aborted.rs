@@ -64,7 +64,7 @@ async fn b56_a_transaction_that_only_looks_like_the_claims_stores_nothing() {
     let session = || sqlx::query_scalar::<_, i32>("SELECT pg_backend_pid()").fetch_one(&service.pool);
     let before = session().await.unwrap();
     assert_problem(&service.send("k", "restart").await, 500, "idempotency-transaction-ended");
-    // The handler's own COMMIT cannot be taken back; no answer is stored for it.
+    // The handler's own COMMIT cannot be taken back; no response is stored for it.
     assert_eq!((rows(&database, "k").await, records(&database).await), (1, 0));
     assert_ne!(session().await.unwrap(), before, "the connection was used again");
     assert_ran(&service.send("other", "write").await);

@@ -1,5 +1,5 @@
 //! The store is down, frozen, full of others, read-only, without its table, not permitted, locked, or ends the session.
-//! Bounded time, an honest answer, nothing run that was not protected, and recovery without a restart.
+//! Bounded time, a true response, nothing runs unprotected, and recovery without a restart.
 
 use std::{future::Future, time::Duration};
 

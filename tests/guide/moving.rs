@@ -78,7 +78,7 @@ async fn old_claims(tx: &mut Transaction<'_, Db>) -> bool {
     keyed(sqlx::query(AssertSqlSafe(insert))).execute(&mut **tx).await.unwrap().rows_affected() == 1
 }
 
-/// What release 1 answers with where it is not.
+/// The response of release 1 where it is not.
 async fn old_answer(tx: &mut Transaction<'_, Db>) -> (Option<i32>, Option<String>) {
     let select = statement("SELECT status");
     let select = sqlx::query_as(AssertSqlSafe(select)).bind("k").bind(1_i64).bind(ENDPOINT);

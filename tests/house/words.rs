@@ -77,6 +77,10 @@ const BEFORE_ANSWER: &[&str] = &[
     "whole",
     "handler's",
     "server's",
+    "own",
+    "final",
+    "second",
+    "honest",
 ];
 
 /// A word of a text, and its line. An empty word is the end of a sentence or of a cell.

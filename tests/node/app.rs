@@ -83,7 +83,7 @@ async fn sweep(State(app): State<App>) -> Json<Value> {
     Json(json!({ "completed": swept.completed, "freed": swept.released, "failed": swept.failed }))
 }
 
-/// What is dead at this moment, which nobody here decides.
+/// The attempts that are stalled now. Nothing here decides them.
 async fn look(State(app): State<App>) -> Json<Value> {
     let swept = app.idempotency.recovery().sweep().await.expect("a sweep");
     let stalled = app.idempotency.stalled().await.expect("a list");

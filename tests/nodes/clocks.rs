@@ -80,7 +80,7 @@ async fn clocks_of_processes_ten_minutes_apart_charge_nobody_twice_on_sqlite() {
     }
     assert_eq!(store.counts().await, [1, 1, 1, 1, 0]);
 
-    // The one behind does not see that an attempt is dead until its own clock says so; retries wait, and none runs.
+    // The one behind does not see that an attempt is stalled until its own clock says so; retries wait, and none runs.
     let (mut ahead, behind) = (ahead, behind);
     let first = begin(&ahead, "b");
     store.called(2).await;
@@ -97,7 +97,7 @@ async fn clocks_of_processes_ten_minutes_apart_charge_nobody_twice_on_sqlite() {
     assert_eq!(store.counts().await, [2, 2, 2, 2, 0]);
 }
 
-/// A clock that stands still shows what "exactly now" is: an attempt whose lease ends at this very millisecond is dead.
+/// A clock that stands still shows what "exactly now" is: an attempt whose lease ends at this millisecond is stalled.
 #[tokio::test]
 async fn a_lease_that_ends_exactly_now_has_ended() {
     let store = Store::Sqlite(sqlite());

@@ -74,7 +74,7 @@ impl<S: Sync> FromRequestParts<S> for Account {
     }
 }
 
-/// What every operation under test takes, and answers.
+/// What every operation under test takes and returns.
 #[derive(Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
 pub struct Order {
     pub amount: i64,

@@ -131,7 +131,7 @@ async fn b96_what_is_said_of_a_protected_operation() {
         pay.statuses().into_iter().filter(has).collect()
     };
     assert_eq!(with("Retry-After"), ["409", "503"]);
-    // The handler's own answers: it has declared a 422 too.
+    // The handler's own responses: it has declared a 422 too.
     assert_eq!(with("Idempotent-Replayed"), ["201", "422"]);
     assert!(pay.response("422")["description"].as_str().expect("a text").starts_with("not a payment\n\n"));
 

@@ -7,13 +7,13 @@ use sqlx::AssertSqlSafe;
 
 use crate::{databases::Postgres, http::RawResponse, soon};
 
-/// The code of one of idem's own answers.
+/// The code of one of idem's own responses.
 pub fn code(response: &RawResponse) -> Option<String> {
     let problem = response.header("content-type") == Some("application/problem+json");
     problem.then(|| response.json()["code"].as_str().expect("a code").to_owned())
 }
 
-/// One of idem's own answers, whole: status, code, and when to come back.
+/// One of idem's own responses, complete: status, code and `Retry-After`.
 #[track_caller]
 pub fn assert_problem(response: &RawResponse, status: u16, expected: &str) {
     assert_eq!((response.status, code(response).as_deref()), (status, Some(expected)), "{}", response.text());

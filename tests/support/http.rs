@@ -119,12 +119,12 @@ impl Connection {
         soon("a response", self.read(true)).await.expect("a whole response")
     }
 
-    /// The same as [`response`](Self::response), for answers that may break off.
+    /// The same as [`response`](Self::response), for responses that may break off.
     pub async fn try_response(&mut self) -> std::io::Result<RawResponse> {
         soon("a response or its end", self.read(false)).await
     }
 
-    /// What comes without being asked for within a moment: a body after HEAD, a second answer.
+    /// What arrives unrequested within a moment: a body after HEAD, a second response.
     pub async fn surplus(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let _ = tokio::time::timeout(Duration::from_millis(100), self.stream.read_to_end(&mut bytes)).await;
@@ -139,7 +139,7 @@ impl Connection {
     async fn read(&mut self, to_head: bool) -> std::io::Result<RawResponse> {
         let (status, headers) = loop {
             let head = self.head().await?;
-            // "100 Continue" comes before the answer.
+            // "100 Continue" comes before the response.
             if head.0 >= 200 {
                 break head;
             }

@@ -83,7 +83,7 @@ impl Trap {
         soon("the statement to meet its trap", self.0.sprung.notified())
     }
 
-    /// Lets a held statement or answer go on.
+    /// Lets a held statement or response go on.
     pub fn release(&self) {
         self.0.released.notify_one();
     }

@@ -1,4 +1,4 @@
-//! Every row of the README's table "What the client gets", and the order in which answers are decided.
+//! Every row of the README's table "What the client gets", and the order in which responses are decided.
 //! Expiry is in `lifetime`, other scopes in `scope`, a lost COMMIT in the tests with a proxy.
 
 use std::{convert::Infallible, time::Duration};

@@ -30,7 +30,7 @@ pub struct App {
     pub runs: Runs,
     pub gate: Gate,
     pub network: Network,
-    /// What the handler `say` answers.
+    /// The response of the handler `say`.
     pub answer: Arc<dyn Fn() -> Response + Send + Sync>,
 }
 
@@ -95,7 +95,7 @@ pub async fn hold(tx: &mut Connection, State(app): State<App>, account: Account)
     (StatusCode::CREATED, format!("run {} for {}", app.runs.count(), account.0))
 }
 
-/// Writes a row and answers what the test chose.
+/// Writes a row and returns what the test chose.
 #[idempotent(scope = account)]
 pub async fn say(tx: &mut Connection, State(app): State<App>, account: Account) -> Response {
     app.runs.begin();
@@ -243,7 +243,7 @@ pub async fn all_at_once(services: &[&Service], requests: Vec<Vec<u8>>) -> Vec<R
     join_all(requests).await
 }
 
-/// One of idem's own answers: a problem document with this code, unmarked, and with `Retry-After` where a retry helps.
+/// One of idem's own responses: a problem document with this code, unmarked, with `Retry-After` where a retry helps.
 #[track_caller]
 pub fn assert_problem(response: &RawResponse, status: u16, code: &str) {
     let got = (response.status, response.header("content-type"));

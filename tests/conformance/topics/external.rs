@@ -46,7 +46,7 @@ async fn alone(attempt: &mut Attempt<Db>, State(app): State<App>, account: Accou
     StatusCode::ACCEPTED
 }
 
-/// Charges, writes a row, and answers what the test chose.
+/// Charges, writes a row, and returns what the test chose.
 #[idempotent(scope = account, effects = external)]
 async fn say_charge(attempt: &mut Attempt<Db>, State(app): State<App>, account: Account) -> Response {
     app.runs.begin();
@@ -217,7 +217,7 @@ async fn b60_retry_after_never_exceeds_what_is_left_of_the_lease() {
     // A fraction of a second left: no whole second to be sent away for.
     service.execute(super::UNDER_A_SECOND).await;
     assert_eq!(retry_after(&other.post("/hold-charge", "k", "1").await), 0);
-    // None left: the attempt is dead until somebody decides, and no retry runs it again.
+    // None left: the attempt is stalled until recovery or a person decides, and no retry runs it again.
     service.execute(LAPSE).await;
     for _ in 0..3 {
         assert_problem(&other.post("/hold-charge", "k", "1").await, 409, "in-progress");

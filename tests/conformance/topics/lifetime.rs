@@ -1,4 +1,4 @@
-//! How long a record answers, and how expired ones go away.
+//! How long a record is replayed, and how expired ones are deleted.
 //! Time moves by making records older in the table, never by waiting.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Messages by the call `once`: each effect once, whatever the queue redelivers, and a typed answer that says what to do.
+//! Messages by the call `once`: each effect once, whatever the queue redelivers, and a typed result to act on.
 //! Order comes from gates; a "delivery" is one call, a second instance is one with nothing in memory shared.
 
 use std::sync::Arc;
@@ -159,7 +159,7 @@ async fn b84_a_second_delivery_meanwhile_is_in_progress_and_what_it_finds_later_
         gate.entered().await;
         let here = soon("an answer", deliver(&service, QUEUE, "m")).await;
         assert!(matches!(here, Err(ConsumeError::InProgress)), "{here:?}");
-        // SQLite's one writer is busy: another process waits for it, and is then told that it is.
+        // SQLite's one writer is busy: another process waits for it, and then gets an error.
         if ABORTS {
             let there = soon("an answer", deliver(&other, QUEUE, "m")).await;
             assert!(matches!(there, Err(ConsumeError::InProgress)), "{there:?}");

@@ -33,7 +33,7 @@ async fn a_dead_attempt_is_completed_with_its_rows_and_retries_get_the_verdicts_
     );
     assert_problem(&other.post("/charge", "k", "2").await, 422, "idempotency-key-reuse");
     assert_eq!((service.counts().await, service.app.network.calls().len()), ((1, 1, 1), 1));
-    // It answers for as long as the handler's own retention says.
+    // It is replayed for the handler's own retention.
     assert!((172_700..=172_900).contains(&service.number(super::RETENTION).await));
     assert_eq!(recovery.sweep().await.unwrap(), SweepReport::default(), "decided once");
 }

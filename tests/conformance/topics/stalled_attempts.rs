@@ -12,7 +12,7 @@ use idem_tests::{gate::Gate, http::RawResponse};
 
 use super::{Db, LAPSE, app::*};
 
-/// Calls the network, then stays at the gate; what it would answer after that nobody waits for in most tests.
+/// Calls the network, then stays at the gate. Most tests do not wait for its response.
 #[idempotent(scope = account, effects = external, store_request, operation = "create_charge", retention = "48h")]
 pub async fn charge(
     State(app): State<App>,
@@ -44,7 +44,7 @@ pub fn routes() -> Router<App> {
 
 pub type Verdicts = dyn Fn(&StalledAttempt, &App) -> Result<Verdict, BoxError> + Send + Sync;
 
-/// Asks the network, writes the row that the handler would have written, and answers by a function of the test's own.
+/// Asks the network, writes the row that the handler would have written, and calls a function of the test.
 pub struct Ask {
     app: App,
     gate: Option<Gate>,

@@ -63,7 +63,7 @@ async fn b56_a_handler_that_ends_the_transaction_gets_no_success() {
             let answer = service.post(&format!("/{status}/{sql}"), "k", "").await;
             assert_problem(&answer, 500, "idempotency-transaction-ended");
             let (runs, rows, records) = service.counts().await;
-            // A raw COMMIT cannot be taken back; what counts is that no answer was stored outside its transaction.
+            // A raw COMMIT cannot be taken back; what counts is that no response was stored outside its transaction.
             assert_eq!((runs, rows, records), (1, i64::from(sql.starts_with("COMMIT")), 0), "{status} {sql}");
             for key in ["k2", "k3"] {
                 assert_eq!(service.post("/201/SELECT_1", key, "").await.status, 201, "after {sql}");

@@ -85,7 +85,7 @@ impl Upward<'_> {
                 }
                 None => {}
             }
-            // Query and Sync: the server answers up to "ready for query". Before that it may keep its answers.
+            // Query and Sync: the server answers up to "ready for query". Before that it may keep its responses.
             let asks = matches!(message[0], b'Q' | b'S');
             self.forward(&message, asks).await?;
             if let Some(signals) = cutting.take_if(|_| asks) {
@@ -153,7 +153,7 @@ async fn downward(from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, 
         if ready {
             flow.answered.send_modify(|answered| *answered += 1);
         }
-        // Behind a dam an answer is collected to its end; after that the server says nothing before it is asked again.
+        // Behind a dam a response is collected to its end; then the server sends nothing before the next statement.
         if ready || !*dam.borrow() {
             dam.wait_for(|dam| !dam).await.map_err(io::Error::other)?;
             thawed(shared).await?;

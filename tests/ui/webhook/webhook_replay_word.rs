@@ -1,4 +1,4 @@
-//! Not a way to answer.
+//! Not a value of `replay`.
 
 #[path = "../common.rs"] mod common;
 use common::*;

@@ -1,4 +1,4 @@
-//! How long a key of an attempt with external effects answers, and that a record in progress never expires.
+//! How long an attempt with external effects is replayed, and that a record in progress never expires.
 //! The longest retention is stored, too.
 
 use super::*;
