@@ -73,8 +73,8 @@ async fn b104_nothing_is_believed_only_when_said_twice() {
 }
 
 /// **Not guaranteed, and here is how it fails:** the stalled attempt's charge is still in flight at the network while
-/// recovery looks, so recovery does not see it, and the retry charges too. `called_and_still_under_way` is the same with
-/// keys: one charge.
+/// recovery looks, so recovery does not see it, and the retry charges too. `called_and_still_under_way` is the same
+/// with keys: one charge.
 #[tokio::test]
 async fn b104_where_the_guarantee_ends() {
     let (network, database) = (Network::without_keys().await, sqlite());

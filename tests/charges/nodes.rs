@@ -66,7 +66,8 @@ async fn two_apps_recover_at_once_on_sqlite() {
     two_recover(&database.url()).await;
 }
 
-/// An app is asked to end while it waits for the network, and its client has left. It ends what it began.
+/// An app is asked to end while it waits for the network, and its client has left. It ends what it began,
+/// so nothing is left to recover.
 async fn told_to_end(url: &str) {
     let network = Network::start().await;
     let mut ending = app(url, &network.url()).await;
