@@ -63,7 +63,8 @@ pub enum KeyPresence {
 
 /// The form that a key must have. `key_format = any | quoted | uuid | ulid`.
 ///
-/// Every key has 1 to 255 printable ASCII characters. Only a quoted key contains spaces, commas, semicolons or quotes.
+/// Every key has 1 to 255 printable ASCII characters, not only spaces. A key with a space, comma, semicolon or double
+/// quote must be quoted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyFormat {
