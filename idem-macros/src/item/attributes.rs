@@ -25,9 +25,9 @@ enum Place {
 }
 
 impl Attributes {
-    pub(super) fn sort(attributes: Vec<Attribute>, errors: &mut Errors) -> Self {
+    pub(super) fn sort(attributes: &[Attribute], errors: &mut Errors) -> Self {
         let mut sorted = Self::default();
-        for attribute in attributes.into_iter().flat_map(split_cfg_attr) {
+        for attribute in attributes.iter().flat_map(split_cfg_attr) {
             match place(&attribute) {
                 Place::Outer => sorted.outer.push(attribute),
                 Place::Inner => sorted.inner.push(attribute),
@@ -42,7 +42,7 @@ impl Attributes {
 /// Splits `#[cfg_attr(p, a, b)]` into `#[cfg_attr(p, a)] #[cfg_attr(p, b)]`: `a` and `b` may belong in different
 /// places.
 /// `a` may be a `cfg_attr` too: `#[cfg_attr(p, cfg_attr(q, a))]` is `#[cfg_attr(all(p, q), a)]`.
-fn split_cfg_attr(attribute: Attribute) -> Vec<Attribute> {
+fn split_cfg_attr(attribute: &Attribute) -> Vec<Attribute> {
     let single = |meta: Meta| Attribute { meta, ..attribute.clone() };
     flattened(&attribute.meta).into_iter().map(single).collect()
 }
