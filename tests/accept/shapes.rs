@@ -37,7 +37,7 @@ async fn nested(
     _tx: &mut PgConnection,
     account: Account,
     #[cfg_attr(all(), cfg_attr(all(), cfg(any())), allow(unused_variables))] _missing: Missing,
-    #[cfg(all())]
+    #[cfg(not(any()))]
     #[cfg_attr(all(), cfg(all()))]
     headers: HeaderMap,
 ) -> String {

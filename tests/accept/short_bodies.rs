@@ -1,8 +1,11 @@
 //! Bodies of every short shape, on one line: rustc says nothing of them that it would not say of the plain function.
 //! Most of all not `unused_braces`, whose fix takes the function's own braces away.
 #![allow(
+    clippy::drop_non_drop,
     clippy::needless_question_mark,
     clippy::needless_return,
+    clippy::never_loop,
+    clippy::redundant_closure_call,
     clippy::unused_unit,
     reason = "they are shapes of bodies, whatever the style"
 )]

@@ -137,7 +137,6 @@ async fn b82_a_dropped_consumer_keeps_its_id_until_the_server_has_rolled_back() 
     let deliver = |gate: Gate| {
         let idempotency = service.idempotency.clone();
         async move {
-            let consumer = idempotency.consumer("receipt");
             let effect = idempotency.consumer("receipt").once("queue", "m", |_| {
                 Box::pin(async move {
                     gate.pass().await;

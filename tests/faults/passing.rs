@@ -224,7 +224,7 @@ async fn other_faults_are_results_unless_the_database_aborted_the_transaction() 
     for state in ["23505", "55P03"] {
         let sql = format!("INSERT INTO effects VALUES ('{state}'); SELECT fail('{state}')");
         let refused = service.send("/busy", state, &sql).await;
-        assert_eq!((refused.status, refused.text().as_ref()), (409, "busy"));
+        assert_eq!((refused.status, refused.text()), (409, "busy"));
         let again = service.send("/busy", state, &sql).await;
         assert_eq!((again.status, again.header("idempotent-replayed")), (409, Some("true")));
     }
