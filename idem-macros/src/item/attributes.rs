@@ -25,9 +25,9 @@ enum Place {
 }
 
 impl Attributes {
-    pub(super) fn sort(attributes: Vec<Attribute>, errors: &mut Errors) -> Self {
+    pub(super) fn sort(attributes: &[Attribute], errors: &mut Errors) -> Self {
         let mut sorted = Self::default();
-        for attribute in attributes.into_iter().flat_map(|attribute| split_cfg_attr(&attribute)) {
+        for attribute in attributes.iter().flat_map(|attribute| split_cfg_attr(&attribute)) {
             match place(&attribute) {
                 Place::Outer => sorted.outer.push(attribute),
                 Place::Inner => sorted.inner.push(attribute),

@@ -54,7 +54,7 @@ pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Item {
         }
         let sig: Signature = input.parse()?;
         let rest: TokenStream = input.parse()?;
-        let attributes = Attributes::sort(attributes, errors);
+        let attributes = Attributes::sort(&attributes, errors);
         let body = match rest.clone().into_iter().next() {
             Some(TokenTree::Group(block)) => Body::Block(ungrouped(block)),
             _ => Body::Missing(rest),
