@@ -11,5 +11,6 @@ mod faults {
     mod passing;
     mod sources;
     mod sqlite;
+    mod starting;
     mod unavailable;
 }

@@ -100,6 +100,10 @@ impl<Db: Backend> Idempotency<Db> {
     /// do so at once, beside the application's own sqlx migrations. Its version is in `idem_schema`, not in sqlx's
     /// table.
     ///
+    /// It waits up to two minutes for locks that others hold: handlers' transactions, or another process that starts. If that
+    /// process creates the SQLite file at this moment, the pool must be lazy (`connect_lazy_with`): sqlx changes the journal
+    /// mode when it connects, and only here is that tried again.
+    ///
     /// To migrate manually, run the same statements from the crate's folder `migrations/`.
     ///
     /// # Errors

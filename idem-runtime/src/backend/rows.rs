@@ -211,15 +211,6 @@ pub struct Survey {
     pub(crate) no_reconciler: u64,
 }
 
-/// The result of one try to migrate.
-#[derive(Debug)]
-pub enum Migration {
-    /// The schema has this build's version.
-    Done,
-    /// Open transactions of handlers stood in the way: try again a little later, on another connection. Nothing changed.
-    Busy(sqlx::Error),
-}
-
 /// The identifier in a column.
 pub(super) fn record_id(bytes: &[u8]) -> Result<RecordId, sqlx::Error> {
     RecordId::from_slice(bytes).ok_or_else(|| sqlx::Error::Decode("a record id has 32 bytes".into()))

@@ -4,7 +4,7 @@
 use sqlx::{Connection, Executor, PgConnection};
 
 use super::{code, sql};
-use crate::backend::{Migration, error::Error, expect_version};
+use crate::backend::{error::Error, expect_version};
 
 const MIGRATIONS: [&str; 2] = [
     include_str!("../../../migrations/postgres/0001_records.sql"),
@@ -13,16 +13,7 @@ const MIGRATIONS: [&str; 2] = [
 
 /// One try. Handlers' open transactions can keep it from the table's lock, and new ones would wait behind it: it gives up
 /// soon and lets them run.
-pub(super) async fn migrate(connection: &mut PgConnection) -> Result<Migration, sqlx::Error> {
-    match run(connection).await {
-        Ok(()) => Ok(Migration::Done),
-        // lock_not_available
-        Err(error) if code(&error).as_deref() == Some("55P03") => Ok(Migration::Busy(error)),
-        Err(error) => Err(error),
-    }
-}
-
-async fn run(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+pub(super) async fn migrate(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     let mut transaction = connection.begin().await?;
     transaction.execute(sql::MIGRATION_LOCK).await?;
     let made: i32 = sqlx::query_scalar(sql::MIGRATED).fetch_one(&mut *transaction).await?;

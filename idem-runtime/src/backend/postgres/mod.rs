@@ -15,8 +15,8 @@ use sqlx::{
 use sqlx_core::transaction::TransactionManager;
 
 use super::{
-    Backend, Cause, ClaimOutcome, ClaimRequest, Conflict, Fault, InProgressRecord, Migration, OpenClaims, Purpose,
-    ReadFirst, WriteOutcome, error::Error, fault::is_conflict, rows::milliseconds,
+    Backend, Cause, ClaimOutcome, ClaimRequest, Conflict, Fault, InProgressRecord, OpenClaims, Purpose, ReadFirst,
+    WriteOutcome, error::Error, fault::is_conflict, rows::milliseconds,
 };
 use crate::model::{options::Isolation, record::Record};
 use locks::Locks;
@@ -196,8 +196,13 @@ impl Backend for Postgres {
         Ok(pruned)
     }
 
-    async fn migrate(connection: &mut PgConnection) -> Result<Migration, sqlx::Error> {
+    async fn migrate(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
         migrate::migrate(connection).await
+    }
+
+    fn is_locked(error: &sqlx::Error) -> bool {
+        // lock_not_available
+        code(error).as_deref() == Some("55P03")
     }
 
     async fn check(connection: &mut PgConnection) -> Result<(), Error> {

@@ -10,8 +10,8 @@ use sqlx::{
 use sqlx_core::transaction::TransactionManager;
 
 use super::{
-    Backend, Cause, ClaimOutcome, ClaimRequest, Fault, InProgressRecord, Migration, OpenClaims, Purpose, ReadFirst,
-    WriteOutcome, error::Error, rows::milliseconds,
+    Backend, Cause, ClaimOutcome, ClaimRequest, Fault, InProgressRecord, OpenClaims, Purpose, ReadFirst, WriteOutcome,
+    error::Error, rows::milliseconds,
 };
 use crate::model::{options::Isolation, record::Record};
 
@@ -151,8 +151,13 @@ impl Backend for Sqlite {
         Ok(sqlx::query(sql::PRUNE).bind(limit).execute(connection).await?.rows_affected())
     }
 
-    async fn migrate(connection: &mut SqliteConnection) -> Result<Migration, sqlx::Error> {
+    async fn migrate(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
         migrate::migrate(connection).await
+    }
+
+    /// Not all of these waits obey the busy timeout: a change of the journal mode, for one, fails at once.
+    fn is_locked(error: &sqlx::Error) -> bool {
+        matches!(primary(error), Some(SQLITE_BUSY | SQLITE_LOCKED))
     }
 
     async fn check(connection: &mut SqliteConnection) -> Result<(), Error> {
