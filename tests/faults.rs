@@ -5,6 +5,7 @@ mod faults {
     mod aborted;
     mod commit;
     mod disconnect;
+    mod durable;
     mod external;
     mod external_sqlite;
     mod out_of_step;

@@ -23,8 +23,8 @@ pub use fault::Cause;
 pub(crate) use fault::{Fault, cause, database_cause};
 pub(crate) use leases::Leases;
 pub(crate) use rows::{
-    AttemptId, ClaimOutcome, ClaimRequest, Conflict, Duplicate, Holder, InProgressRecord, LeaseRequest, Purpose,
-    StalledRow, Survey, Take, WriteOutcome,
+    AttemptId, ClaimOutcome, ClaimRequest, Conflict, Duplicate, Durability, Holder, InProgressRecord, LeaseRequest,
+    Purpose, StalledRow, Survey, Take, WriteOutcome,
 };
 
 /// The version of the schema that this build reads and writes.

@@ -16,6 +16,16 @@ pub struct ClaimRequest {
     pub(crate) bytes: Fingerprint,
     pub(crate) operation: &'static str,
     pub(crate) retention: Retention,
+    pub durability: Durability,
+}
+
+/// Whether a crash of the database may undo what a claim's transaction has committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// As the session is set: effects and record are lost together, and a retry runs again.
+    OfSession,
+    /// Never, if the database can be told so: a sender does not send again what was acknowledged.
+    Demanded,
 }
 
 impl ClaimRequest {

@@ -15,8 +15,8 @@ use sqlx::{
 use sqlx_core::transaction::TransactionManager;
 
 use super::{
-    Backend, Cause, ClaimOutcome, ClaimRequest, Conflict, Fault, InProgressRecord, OpenClaims, Purpose, ReadFirst,
-    WriteOutcome, error::Error, fault::is_conflict, rows::milliseconds,
+    Backend, Cause, ClaimOutcome, ClaimRequest, Conflict, Durability, Fault, InProgressRecord, OpenClaims, Purpose,
+    ReadFirst, WriteOutcome, error::Error, fault::is_conflict, rows::milliseconds,
 };
 use crate::model::{options::Isolation, record::Record};
 use locks::Locks;
@@ -50,7 +50,10 @@ impl Backend for Postgres {
 
     fn begin(isolation: Option<Isolation>, purpose: Purpose<'_>) -> SqlStr {
         let before = match purpose {
-            Purpose::Claim(request) => Locks::of(request).take(),
+            Purpose::Claim(request) => match request.durability {
+                Durability::OfSession => Locks::of(request).take(),
+                Durability::Demanded => Locks::of(request).take() + locks::DURABLE,
+            },
             Purpose::Complete(holder) => locks::mark(holder),
             Purpose::Unkeyed => String::new(),
         };
