@@ -3,6 +3,7 @@
 
 mod faults {
     mod aborted;
+    mod checks;
     mod commit;
     mod disconnect;
     mod durable;

@@ -1,10 +1,9 @@
-//! PostgreSQL: the schema's migrations and its check.
+//! PostgreSQL: the schema's migrations.
 //! A migration that was made is never run again.
 
 use sqlx::{Connection, Executor, PgConnection};
 
-use super::{code, sql};
-use crate::backend::{error::Error, expect_version};
+use super::sql;
 
 const MIGRATIONS: [&str; 2] = [
     include_str!("../../../migrations/postgres/0001_records.sql"),
@@ -22,15 +21,4 @@ pub(super) async fn migrate(connection: &mut PgConnection) -> Result<(), sqlx::E
         transaction.execute(sqlx::raw_sql(migration)).await?;
     }
     transaction.commit().await
-}
-
-pub(super) async fn check(connection: &mut PgConnection) -> Result<(), Error> {
-    let version = match sqlx::query_scalar(sql::VERSION).fetch_one(&mut *connection).await {
-        // undefined_table
-        Err(error) if code(&error).as_deref() == Some("42P01") => None,
-        other => other?,
-    };
-    expect_version(version)?;
-    let as_made = sqlx::query_scalar(sql::SCHEMA_AS_MADE).fetch_one(connection).await?;
-    if as_made { Ok(()) } else { Err(Error::SchemaMissing) }
 }

@@ -21,6 +21,7 @@ use super::{
 use crate::model::{options::Isolation, record::Record};
 use locks::Locks;
 
+mod check;
 mod leases;
 mod locks;
 mod migrate;
@@ -209,7 +210,7 @@ impl Backend for Postgres {
     }
 
     async fn check(connection: &mut PgConnection) -> Result<(), Error> {
-        migrate::check(connection).await
+        check::check(connection).await
     }
 }
 

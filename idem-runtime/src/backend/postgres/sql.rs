@@ -75,6 +75,15 @@ pub(super) const SCHEMA_AS_MADE: &str = "\
      WHERE attrelid = to_regclass('idem_records') AND atttypid = 'bytea'::regtype \
        AND attname IN ('id', 'fingerprint', 'headers', 'body')";
 
+/// The rights that every request needs and the role does not have; NULL if there are none.
+pub(super) const MISSING_RIGHTS: &str = "\
+    SELECT string_agg(name, ', ') || ' on `idem_records`' FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS name \
+     WHERE NOT has_table_privilege(to_regclass('idem_records'), name)";
+
+/// Settings that are allowed, and that an operator should know of.
+pub(super) const SETTINGS: &str = "\
+    SELECT current_setting('synchronous_commit') = 'off', has_table_privilege('idem_records', 'DELETE')";
+
 /// Makes the commit of its own statement wait for the disk: the setting is read at the commit.
 macro_rules! durable {
     () => {

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::model::{options::Isolation, record::Record};
 
+mod check;
 mod leases;
 mod migrate;
 mod sql;
@@ -161,7 +162,7 @@ impl Backend for Sqlite {
     }
 
     async fn check(connection: &mut SqliteConnection) -> Result<(), Error> {
-        migrate::check(connection).await
+        check::check(connection).await
     }
 }
 
