@@ -3,13 +3,16 @@
 
 mod faults {
     mod aborted;
+    mod checks;
     mod commit;
     mod disconnect;
+    mod durable;
     mod external;
     mod external_sqlite;
     mod out_of_step;
     mod passing;
     mod sources;
     mod sqlite;
+    mod starting;
     mod unavailable;
 }

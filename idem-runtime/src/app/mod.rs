@@ -100,22 +100,34 @@ impl<Db: Backend> Idempotency<Db> {
     /// do so at once, beside the application's own sqlx migrations. Its version is in `idem_schema`, not in sqlx's
     /// table.
     ///
+    /// It waits up to two minutes for locks that others hold: handlers' transactions, or another process that starts. If that
+    /// process creates the SQLite file at this moment, the pool must be lazy (`connect_lazy_with`): sqlx changes the journal
+    /// mode when it connects, and only here is that tried again.
+    ///
     /// To migrate manually, run the same statements from the crate's folder `migrations/`.
     ///
     /// # Errors
     /// - [`Error::Database`]: the database cannot be reached, or does not permit it.
     /// - [`Error::SchemaVersion`]: the table is newer than this build.
     /// - [`Error::SchemaMissing`]: a table of that name is not idem's.
+    /// - The other errors of [`check`](Self::check), which it calls.
     pub async fn migrate(&self) -> Result<(), Error> {
         self.app.engine.store.migrate().await?;
         self.check().await
     }
 
-    /// Checks that the table has the version that this build needs. Call it at start if the service does not call
-    /// [`migrate`](Self::migrate).
+    /// Checks that requests can work: the table's version and key, the role's rights, a database that accepts writes. Call it
+    /// at start if the service does not call [`migrate`](Self::migrate). On PostgreSQL it writes a record in a transaction
+    /// that it rolls back.
+    ///
+    /// Logs a warning if the database's settings can lose commits, or if the role may not delete records.
     ///
     /// # Errors
-    /// [`Error::SchemaMissing`], [`Error::SchemaVersion`], or [`Error::Database`] if the database cannot be reached.
+    /// - [`Error::SchemaMissing`], [`Error::SchemaVersion`]: call [`migrate`](Self::migrate).
+    /// - [`Error::IdNotUnique`]: the table was changed or partitioned.
+    /// - [`Error::NotPermitted`]: the role lacks a right that requests need.
+    /// - [`Error::ReadOnly`]: a standby, or a role or file that cannot write.
+    /// - [`Error::Database`]: the database cannot be reached, or returned another error.
     pub async fn check(&self) -> Result<(), Error> {
         self.app.engine.store.step(async move |mut connection| Db::check(&mut connection).await).await
     }

@@ -23,4 +23,17 @@ pub enum Error {
         /// The version that this build needs.
         expected: i32,
     },
+    /// No unique constraint is on the column `id` alone: the table is partitioned by another column, or was changed. A
+    /// deferrable constraint does not count.
+    #[error("the column `id` of `idem_records` is not unique by itself: make `id` alone the table's primary key")]
+    IdNotUnique,
+    /// The role of the pool lacks a right that requests need.
+    #[error("the role of the pool lacks a right: {missing}")]
+    NotPermitted {
+        /// What to grant, or the database's own words.
+        missing: String,
+    },
+    /// The database accepts no writes: a standby, a read-only role or file.
+    #[error("the database accepts no writes: point the pool to the primary, or make the role or the file writable")]
+    ReadOnly,
 }

@@ -23,7 +23,7 @@ pub use fault::Cause;
 pub(crate) use fault::{Fault, cause, database_cause};
 pub(crate) use leases::Leases;
 pub(crate) use rows::{
-    AttemptId, ClaimOutcome, ClaimRequest, Conflict, Duplicate, Holder, InProgressRecord, LeaseRequest, Migration,
+    AttemptId, ClaimOutcome, ClaimRequest, Conflict, Duplicate, Durability, Holder, InProgressRecord, LeaseRequest,
     Purpose, StalledRow, Survey, Take, WriteOutcome,
 };
 
@@ -147,7 +147,11 @@ pub trait Backend: private::Sealed + Leases {
 
     /// Tries once to bring the schema to this build's version.
     #[doc(hidden)]
-    fn migrate(connection: &mut Self::Connection) -> impl Future<Output = Result<Migration, sqlx::Error>> + Send;
+    fn migrate(connection: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// Whether another transaction or process holds a lock that a migration needs, and nothing has changed.
+    #[doc(hidden)]
+    fn is_locked(error: &sqlx::Error) -> bool;
 
     /// Checks that the schema is the one this build needs.
     #[doc(hidden)]

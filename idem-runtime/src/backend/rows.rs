@@ -16,6 +16,16 @@ pub struct ClaimRequest {
     pub(crate) bytes: Fingerprint,
     pub(crate) operation: &'static str,
     pub(crate) retention: Retention,
+    pub durability: Durability,
+}
+
+/// Whether a crash of the database may undo what a claim's transaction has committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// As the session is set: effects and record are lost together, and a retry runs again.
+    OfSession,
+    /// Never, if the database can be told so: a sender does not send again what was acknowledged.
+    Demanded,
 }
 
 impl ClaimRequest {
@@ -209,15 +219,6 @@ pub struct Survey {
     pub(crate) gave_up: u64,
     /// Of other operations.
     pub(crate) no_reconciler: u64,
-}
-
-/// The result of one try to migrate.
-#[derive(Debug)]
-pub enum Migration {
-    /// The schema has this build's version.
-    Done,
-    /// Open transactions of handlers stood in the way: try again a little later, on another connection. Nothing changed.
-    Busy(sqlx::Error),
 }
 
 /// The identifier in a column.

@@ -134,7 +134,10 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::model::{fingerprint::Subject, options::FingerprintRule, retention::Retention};
+    use crate::{
+        backend::Durability,
+        model::{fingerprint::Subject, options::FingerprintRule, retention::Retention},
+    };
 
     fn request(key: &str, body: &'static str) -> ClaimRequest {
         let (parts, ()) = http::Request::post("/p").body(()).expect("a request").into_parts();
@@ -146,6 +149,7 @@ mod tests {
             bytes: subject.fingerprint(FingerprintRule::Bytes),
             operation: "pay",
             retention: Retention::DAY,
+            durability: Durability::OfSession,
         }
     }
 

@@ -1,29 +1,29 @@
-//! Migrations and their repetition while handlers' open transactions stand in the way.
+//! Migrations and their repetition while others stand in the way: handlers' open transactions, another process that starts.
 //! Between two tries no connection is held, so handlers run.
 
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::Store;
-use crate::backend::{Backend, Migration};
+use crate::backend::Backend;
 
-/// How often a migration is tried, and the pause between two tries.
-const MAX_TRIES: u32 = 60;
+/// How long a migration is tried, and the pause between two tries.
+const LIMIT: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl<Db: Backend> Store<Db> {
     /// Brings the schema to this build's version.
     pub(crate) async fn migrate(&self) -> Result<(), sqlx::Error> {
-        let mut tries = 1;
+        let began = Instant::now();
         loop {
-            let migrated = self.unhurried_step(async move |mut connection| Db::migrate(&mut connection).await).await?;
-            match migrated {
-                Migration::Done => return Ok(()),
-                Migration::Busy(error) if tries == MAX_TRIES => return Err(error),
-                Migration::Busy(_) => {}
+            // Also to connect can meet a lock: the first connection of a pool may change a file's journal mode.
+            match self.unhurried_step(async move |mut connection| Db::migrate(&mut connection).await).await {
+                Err(error) if Db::is_locked(&error) && began.elapsed() < LIMIT => {
+                    tracing::info!(error = &error as &dyn std::error::Error, "the migration waits for a lock");
+                }
+                migrated => return migrated,
             }
-            tries += 1;
             sleep(PAUSE).await;
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::{
     app::problem::Code,
-    backend::{Backend, ClaimRequest},
+    backend::{Backend, ClaimRequest, Durability},
     http::request::{ExtractedRequest, RequestContext},
     model::{
         digest::Digest,
@@ -51,7 +51,11 @@ impl Identity {
         let Some(id) = id else { return Ok(None) };
         let (fingerprint, bytes) = self.fingerprints(request, context);
         let (operation, retention) = (context.handler.operation, context.policy.retention);
-        Ok(Some(ClaimRequest { id, fingerprint, bytes, operation, retention }))
+        let durability = match self.key {
+            KeySource::Header => Durability::OfSession,
+            KeySource::Event(_) => Durability::Demanded,
+        };
+        Ok(Some(ClaimRequest { id, fingerprint, bytes, operation, retention, durability }))
     }
 
     /// The record's identifier from scope and header; `None` if the method is not protected, or an optional key is

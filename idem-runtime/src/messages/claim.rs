@@ -12,7 +12,7 @@ use crate::{
         problem::Code,
         telemetry::{ResponseKind, report},
     },
-    backend::{Backend, ClaimRequest},
+    backend::{Backend, ClaimRequest, Durability},
     engine::{Claim, Panicked, Plans, Refusal, TransactionTerms, Writes},
     model::{
         fingerprint::Fingerprint,
@@ -40,6 +40,7 @@ impl<Db: Backend> Consumer<'_, Db> {
             bytes: fingerprint,
             operation,
             retention: self.retention,
+            durability: Durability::Demanded,
         };
         let engine = &self.idempotency.app.engine;
         let terms = TransactionTerms { isolation: self.isolation, plans: Plans::Cached };

@@ -58,6 +58,11 @@ fn number(digest: &[u8]) -> i64 {
     digest.first_chunk().map_or(0, |start| i64::from_be_bytes(*start))
 }
 
+/// In the message that opens a transaction: its commit waits for the disk, whatever the session's default. What waits for
+/// standbys too is left as it is.
+pub(super) const DURABLE: &str =
+    "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'; ";
+
 /// Marks the transaction that the message around it opens: a setting that goes with the transaction, however it ends.
 pub(super) fn mark(holder: &Holder) -> String {
     let mut statement = String::from("SET LOCAL idem.attempt = '");
@@ -66,13 +71,17 @@ pub(super) fn mark(holder: &Holder) -> String {
         let _written = write!(statement, "{byte:02x}");
     }
     statement.push_str("'; ");
+    statement.push_str(DURABLE);
     statement
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{record_id::RecordId, retention::Retention, scope::ScopeId};
+    use crate::{
+        backend::Durability,
+        model::{record_id::RecordId, retention::Retention, scope::ScopeId},
+    };
 
     /// Claims of two releases meet in these numbers while a deployment rolls.
     #[test]
@@ -84,6 +93,7 @@ mod tests {
             bytes: fingerprint,
             operation: "pay",
             retention: Retention::DAY,
+            durability: Durability::OfSession,
         };
         let Locks { key, requests } = Locks::of(&request);
         assert_eq!((key, requests), (6_695_617_813_952_327_530, [1_258_667_852_330_346_710; 2]));

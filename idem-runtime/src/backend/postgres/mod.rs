@@ -15,12 +15,13 @@ use sqlx::{
 use sqlx_core::transaction::TransactionManager;
 
 use super::{
-    Backend, Cause, ClaimOutcome, ClaimRequest, Conflict, Fault, InProgressRecord, Migration, OpenClaims, Purpose,
+    Backend, Cause, ClaimOutcome, ClaimRequest, Conflict, Durability, Fault, InProgressRecord, OpenClaims, Purpose,
     ReadFirst, WriteOutcome, error::Error, fault::is_conflict, rows::milliseconds,
 };
 use crate::model::{options::Isolation, record::Record};
 use locks::Locks;
 
+mod check;
 mod leases;
 mod locks;
 mod migrate;
@@ -50,7 +51,10 @@ impl Backend for Postgres {
 
     fn begin(isolation: Option<Isolation>, purpose: Purpose<'_>) -> SqlStr {
         let before = match purpose {
-            Purpose::Claim(request) => Locks::of(request).take(),
+            Purpose::Claim(request) => match request.durability {
+                Durability::OfSession => Locks::of(request).take(),
+                Durability::Demanded => Locks::of(request).take() + locks::DURABLE,
+            },
             Purpose::Complete(holder) => locks::mark(holder),
             Purpose::Unkeyed => String::new(),
         };
@@ -196,12 +200,17 @@ impl Backend for Postgres {
         Ok(pruned)
     }
 
-    async fn migrate(connection: &mut PgConnection) -> Result<Migration, sqlx::Error> {
+    async fn migrate(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
         migrate::migrate(connection).await
     }
 
+    fn is_locked(error: &sqlx::Error) -> bool {
+        // lock_not_available
+        code(error).as_deref() == Some("55P03")
+    }
+
     async fn check(connection: &mut PgConnection) -> Result<(), Error> {
-        migrate::check(connection).await
+        check::check(connection).await
     }
 }
 

@@ -75,17 +75,36 @@ pub(super) const SCHEMA_AS_MADE: &str = "\
      WHERE attrelid = to_regclass('idem_records') AND atttypid = 'bytea'::regtype \
        AND attname IN ('id', 'fingerprint', 'headers', 'body')";
 
+/// The rights that every request needs and the role does not have; NULL if there are none.
+pub(super) const MISSING_RIGHTS: &str = "\
+    SELECT string_agg(name, ', ') || ' on `idem_records`' FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS name \
+     WHERE NOT has_table_privilege(to_regclass('idem_records'), name)";
+
+/// Settings that are allowed, and that an operator should know of.
+pub(super) const SETTINGS: &str = "\
+    SELECT current_setting('synchronous_commit') = 'off', has_table_privilege('idem_records', 'DELETE')";
+
+/// Makes the commit of its own statement wait for the disk: the setting is read at the commit.
+macro_rules! durable {
+    () => {
+        "CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END"
+    };
+}
+
 /// Reads the record. If it is missing or expired, inserts one in progress. As in a claim, the request locks are taken
 /// before the key's, so that a claim that finds the key's lock taken can identify the request that holds it. If there is
 /// a record, no lock is taken. The insert also sees what was committed after the snapshot of the other parts.
-pub(super) const LEASE: &str = "\
+pub(super) const LEASE: &str = concat!(
+    "\
     WITH held AS MATERIALIZED ( \
         SELECT fingerprint, format, status, headers, body, attempt IS NOT NULL AS held, \
                (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint AS remaining \
           FROM idem_records WHERE id = $1 AND expires_at > clock_timestamp() AND attempt IS DISTINCT FROM $2), \
     locks AS MATERIALIZED ( \
         SELECT pg_advisory_xact_lock_shared($8), pg_advisory_xact_lock_shared($9), \
-               pg_try_advisory_xact_lock($10) AS taken \
+               pg_try_advisory_xact_lock($10) AS taken, ",
+    durable!(),
+    " \
          WHERE NOT EXISTS (SELECT FROM held)), \
     leased AS ( \
         INSERT INTO idem_records AS r \
@@ -102,7 +121,8 @@ pub(super) const LEASE: &str = "\
          WHERE r.expires_at <= clock_timestamp() OR r.attempt = excluded.attempt \
         RETURNING true) \
     SELECT EXISTS (SELECT FROM leased) AS leased, held.* \
-      FROM (VALUES (1)) AS always LEFT JOIN held ON true";
+      FROM (VALUES (1)) AS always LEFT JOIN held ON true"
+);
 
 pub(super) const RENEW: &str = "\
     UPDATE idem_records SET lease_until = clock_timestamp() + make_interval(secs => $3) WHERE id = $1 AND attempt = $2";
@@ -113,6 +133,9 @@ macro_rules! complete {
             "UPDATE idem_records SET format = $3, status = $4, headers = $5, body = $6, \
                     expires_at = clock_timestamp() + make_interval(secs => retention), \
                     attempt = NULL, lease_until = NULL, last_error = NULL, request = NULL \
+               FROM (SELECT ",
+            durable!(),
+            ") AS durable \
               WHERE id = $1 AND attempt = $2",
             $demand
         )

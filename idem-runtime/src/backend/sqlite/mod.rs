@@ -10,11 +10,12 @@ use sqlx::{
 use sqlx_core::transaction::TransactionManager;
 
 use super::{
-    Backend, Cause, ClaimOutcome, ClaimRequest, Fault, InProgressRecord, Migration, OpenClaims, Purpose, ReadFirst,
-    WriteOutcome, error::Error, rows::milliseconds,
+    Backend, Cause, ClaimOutcome, ClaimRequest, Fault, InProgressRecord, OpenClaims, Purpose, ReadFirst, WriteOutcome,
+    error::Error, rows::milliseconds,
 };
 use crate::model::{options::Isolation, record::Record};
 
+mod check;
 mod leases;
 mod migrate;
 mod sql;
@@ -151,12 +152,17 @@ impl Backend for Sqlite {
         Ok(sqlx::query(sql::PRUNE).bind(limit).execute(connection).await?.rows_affected())
     }
 
-    async fn migrate(connection: &mut SqliteConnection) -> Result<Migration, sqlx::Error> {
+    async fn migrate(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
         migrate::migrate(connection).await
     }
 
+    /// Not all of these waits obey the busy timeout: a change of the journal mode, for one, fails at once.
+    fn is_locked(error: &sqlx::Error) -> bool {
+        matches!(primary(error), Some(SQLITE_BUSY | SQLITE_LOCKED))
+    }
+
     async fn check(connection: &mut SqliteConnection) -> Result<(), Error> {
-        migrate::check(connection).await
+        check::check(connection).await
     }
 }
 

@@ -66,6 +66,16 @@ pub(super) const SCHEMA_AS_MADE: &str = "\
     SELECT count(*) = 4 FROM pragma_table_info('idem_records') \
      WHERE type = 'BLOB' AND name IN ('id', 'fingerprint', 'headers', 'body')";
 
+/// Compiles only if there is a unique index on `id` alone. Nothing runs.
+pub(super) const EXPLAIN_CONFLICT: &str =
+    "EXPLAIN INSERT INTO idem_records (id) VALUES (NULL) ON CONFLICT (id) DO NOTHING";
+
+pub(super) const WRITE_NOTHING: &str = "DELETE FROM idem_records WHERE false";
+pub(super) const BUSY_TIMEOUT: &str = "PRAGMA busy_timeout";
+pub(super) const NO_BUSY_TIMEOUT: &str = "PRAGMA busy_timeout = 0";
+pub(super) const SYNCHRONOUS: &str = "PRAGMA synchronous";
+pub(super) const JOURNAL_MODE: &str = "PRAGMA journal_mode";
+
 /// Inserts a record in progress, or replaces an expired one.
 pub(super) const LEASE: &str = concat!(
     "INSERT INTO idem_records AS r \
