@@ -1,11 +1,7 @@
 //! `Idempotency`, which an application's state holds, and the builder of its defaults.
 //! This folder is what an operator configures and calls; requests go through `http`.
 
-use std::{
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use std::{fmt, sync::Arc};
 
 use axum::response::{IntoResponse, Response};
 use sqlx::Pool;
@@ -25,7 +21,7 @@ use problem::{Code, Problem, Render};
 
 use crate::{
     backend::{Backend, error::Error},
-    engine::Engine,
+    engine::{Engine, guarded},
     model::{handler_options::Policy, options::Mismatch},
 };
 
@@ -78,7 +74,7 @@ impl<Db: Backend> App<Db> {
     pub(crate) fn respond(&self, problem: Problem) -> Response {
         let Some(render) = &self.render else { return problem.into_response() };
         // A renderer's panic must not lose a settled response.
-        catch_unwind(AssertUnwindSafe(|| render(problem))).unwrap_or_else(|_| problem.into_response())
+        guarded(|| render(problem)).unwrap_or_else(|_| problem.into_response())
     }
 }
 

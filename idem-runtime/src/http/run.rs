@@ -19,7 +19,7 @@ use crate::{
         telemetry::ResponseKind,
     },
     backend::{Cause, ClaimRequest},
-    engine::{Plans, Refusal, SettleErrorKind},
+    engine::{Panicked, Plans, Refusal, SettleErrorKind, caught},
     model::{
         fingerprint::Comparison,
         options::InProgress,
@@ -59,7 +59,7 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         arguments: T,
         request: ExtractedRequest<T>,
         context: RequestContext<E::Db>,
-        scope: ScopeId,
+        scope: Result<ScopeId, Panicked>,
         key: KeySource,
     ) -> Self {
         Self {
@@ -77,6 +77,14 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
     /// # Errors
     /// The response to send instead of executing it.
     pub async fn claim(&mut self) -> Result<(RunningAttempt<E>, T), Response> {
+        match caught(self.claim_uncaught()).await {
+            Ok(claimed) => claimed,
+            // A fingerprint function, or an extractor in a second attempt. If the key was claimed, the drop has freed it.
+            Err(Panicked) => Err(self.problem(Code::HandlerPanicked)),
+        }
+    }
+
+    async fn claim_uncaught(&mut self) -> Result<(RunningAttempt<E>, T), Response> {
         let arguments = match self.arguments.take() {
             Some(arguments) => arguments,
             // The extractors accepted this request before, so a rejection now is not its response.

@@ -3,7 +3,6 @@
 
 use std::{
     future::Future,
-    panic::resume_unwind,
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -38,12 +37,8 @@ impl Future for Finishing {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Response> {
         Poll::Ready(match ready!(Pin::new(&mut self.0).poll(context)) {
             Ok(response) => response,
-            Err(failed) => match failed.try_into_panic() {
-                // An extractor or a fingerprint function panicked; the body's and the renderer's panics are caught.
-                Ok(panic) => resume_unwind(panic),
-                // The runtime is shutting down.
-                Err(_) => Problem::new(Code::OutcomeUnknown).into_response(),
-            },
+            // The runtime is shutting down, or something panicked outside the user's code, whose panics are caught.
+            Err(_) => Problem::new(Code::OutcomeUnknown).into_response(),
         })
     }
 }

@@ -15,23 +15,24 @@ use crate::{
     backend::{Backend, ClaimRequest},
     engine::{Claim, Panicked, Plans, Refusal, TransactionTerms, Writes},
     model::{
-        fingerprint::Fingerprint,
-        handler_options::HandlerOptions,
-        message_id::{MessageId, OwnedMessageId},
-        options::InProgress,
-        record::Record,
-        record_id::RecordId,
-        scope::ScopeId,
+        fingerprint::Fingerprint, handler_options::HandlerOptions, message_id::OwnedMessageId, options::InProgress,
+        record::Record, record_id::RecordId, scope::ScopeId,
     },
 };
 
 impl<Db: Backend> Consumer<'_, Db> {
     /// Claims the message.
-    pub(super) async fn claim(self, source: ScopeId, id: &(impl MessageId + ?Sized)) -> Result<Message<Db>, Unclaimed> {
+    pub(super) async fn claim(
+        self,
+        source: Result<ScopeId, Panicked>,
+        id: Result<OwnedMessageId, Panicked>,
+    ) -> Result<Message<Db>, Unclaimed> {
         let started_at = Instant::now();
         let operation = self.operation;
         let refused = |why| Unclaimed { why, operation, started_at };
-        let id = id.message_id().filter(|id| !id.is_empty()).ok_or_else(|| refused(Why::NoId))?;
+        let OwnedMessageId(id) = id.map_err(|Panicked| refused(Why::Panicked))?;
+        let id = id.ok_or_else(|| refused(Why::NoId))?;
+        let source = source.map_err(|Panicked| refused(Why::Panicked))?;
         let source = source.digest().ok_or_else(|| refused(Why::Store(Code::ScopeEmpty, None)))?;
         let fingerprint = self.payload.unwrap_or_else(Fingerprint::of_nothing);
         let request = ClaimRequest {
@@ -57,13 +58,17 @@ impl<Db: Backend> Consumer<'_, Db> {
 pub async fn message<Db: Backend>(
     idempotency: &Idempotency<Db>,
     handler: &'static HandlerOptions,
-    source: ScopeId,
-    id: OwnedMessageId,
-    Payload(payload): Payload,
+    source: Result<ScopeId, Panicked>,
+    id: Result<OwnedMessageId, Panicked>,
+    payload: Result<Payload, Panicked>,
 ) -> Result<Message<Db>, Unclaimed> {
     let policy = idempotency.app.policy.over(handler);
     let (retention, isolation) = (policy.retention, policy.isolation);
-    Consumer { idempotency, operation: handler.operation, retention, isolation, payload }.claim(source, &id).await
+    let (source, payload) = match payload {
+        Ok(Payload(payload)) => (source, payload),
+        Err(panicked) => (Err(panicked), None),
+    };
+    Consumer { idempotency, operation: handler.operation, retention, isolation, payload }.claim(source, id).await
 }
 
 /// A claimed message. Dropping it rolls back.
@@ -86,6 +91,8 @@ enum Why {
     InProgress,
     OtherMessage,
     NoId,
+    /// Its source, its id or its payload could not be read.
+    Panicked,
     Store(Code, Option<sqlx::Error>),
 }
 
@@ -116,6 +123,7 @@ impl Unclaimed {
             Why::InProgress => (ResponseKind::Problem(Code::InProgress), Err(ConsumeError::InProgress)),
             Why::OtherMessage => (ResponseKind::Problem(Code::KeyReuse), Err(ConsumeError::OtherMessage)),
             Why::NoId => (ResponseKind::Problem(Code::EventIdMissing), Err(ConsumeError::NoId)),
+            Why::Panicked => (ResponseKind::Problem(Code::HandlerPanicked), Err(ConsumeError::Panicked)),
             Why::Store(code, source) => store(code, source),
         };
         report(self.operation, kind, self.started_at);

@@ -28,7 +28,8 @@ pub enum ConsumeError<E> {
     /// The effect returned an error and was rolled back. A redelivery runs it.
     #[error("the effect failed")]
     Failed(#[source] E),
-    /// The effect panicked and was rolled back. A redelivery runs it.
+    /// The effect panicked and was rolled back, or the source, the id or the payload could not be read because its
+    /// expression panicked. A redelivery runs the effect.
     #[error("the effect panicked")]
     Panicked,
     /// Another process or task is handling the same message. A redelivery returns the outcome.

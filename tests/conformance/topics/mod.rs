@@ -18,6 +18,7 @@ mod manual_resolve;
 mod once;
 mod options;
 mod outcomes;
+mod panics;
 mod recovery;
 mod responses;
 mod schema;
