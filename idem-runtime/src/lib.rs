@@ -48,7 +48,7 @@
 //!
 //! 1. The handler's extractors run in axum's order, over a body that buffers what they read. A rejection is the
 //!    response.
-//! 2. In a task, which a disconnect does not stop, idem checks the key and computes the record's identifier and the
+//! 2. In a task, which a disconnect does not stop (see [`Builder::in_task`]), idem checks the key and computes the record's identifier and the
 //!    request's fingerprint.
 //! 3. A transaction opens and claims the key. If there is a record, it is replayed (or is a mismatch). If the same
 //!    request is in flight, the response is 409.
@@ -125,6 +125,8 @@
 //! # Limits
 //!
 //! - A key has 1 to 255 visible ASCII characters. An operation's name has 1 to 128.
+//! - A handler runs in a separate task. Task-locals, a subscriber set for the request's future and a trace's context are
+//!   not in it, unless [`Builder::in_task`] carries them there.
 //! - A handler takes at most 16 extractors besides its `&mut` parameter.
 //! - Request bodies are buffered completely, up to the route's own limit.
 //! - Response bodies are stored up to `max_response` (default 1 MiB), and must end within 10 seconds. An event stream

@@ -11,12 +11,14 @@ pub(crate) mod background;
 pub(crate) mod builder;
 pub(crate) mod drain;
 mod ignored_keys;
+pub(crate) mod in_task;
 pub(crate) mod problem;
 mod prune;
 pub(crate) mod telemetry;
 
 pub use builder::Builder;
 use ignored_keys::IgnoredKeys;
+use in_task::InTask;
 use problem::{Code, Problem, Render};
 
 use crate::{
@@ -62,6 +64,7 @@ pub(crate) struct App<Db: Backend> {
     pub(crate) policy: Policy,
     pub(crate) tasks: TaskTracker,
     pub(crate) ignored_keys: IgnoredKeys,
+    pub(crate) in_task: Option<InTask>,
     render: Option<Box<Render>>,
 }
 

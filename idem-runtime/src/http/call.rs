@@ -91,7 +91,9 @@ impl<E: Effects, T: Send + 'static, R, H: HandlerMarker> Call<E, T, R, H> {
     fn begin_by(self, scope: Result<ScopeId, Panicked>, key: KeySource) -> (Tasks, Attempts<E, T>) {
         let handler = const { &H::OPTIONS };
         let span = tracing::info_span!("idempotent", operation = handler.operation);
-        let tasks = Tasks { tracker: self.idempotency.app.tasks.clone(), span };
+        let app = &self.idempotency.app;
+        let in_task = app.in_task.clone().map(|in_task| (in_task, self.request.parts.clone()));
+        let tasks = Tasks { tracker: app.tasks.clone(), span, in_task };
         let context = RequestContext::new(self.idempotency, handler, self.started_at);
         (tasks, Attempts::new(self.arguments, self.request, context, scope, key))
     }

@@ -24,5 +24,6 @@ mod responses;
 mod schema;
 mod scope;
 mod settings;
+mod task_context;
 mod transaction;
 mod webhooks;
