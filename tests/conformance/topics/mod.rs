@@ -21,6 +21,7 @@ mod outcomes;
 mod panics;
 mod recovery;
 mod responses;
+mod savepoints;
 mod schema;
 mod scope;
 mod settings;
