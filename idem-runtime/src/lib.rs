@@ -106,7 +106,8 @@
 //! | `idem_stalled_attempts` | gauge, set at each sweep | `state`: `due`, `no_reconciler`, `gave_up` |
 //!
 //! The `outcome` of a request is `stored`, `replayed`, `released`, `unprotected`, `pending` (a 5xx that was sent and
-//! not stored: the recovery decides), or a [`Code`]. The `outcome` of a reconciliation is `completed`, `released`,
+//! not stored: the recovery decides), or a [`Code`]. A panic of the handler is [`Code::HandlerPanicked`], whether its 500
+//! is stored or not. The `outcome` of a reconciliation is `completed`, `released`,
 //! `unknown` or `failed`.
 //!
 //! No event and no metric contains a key, a scope or a body; a record is named by its [`RecordId`].

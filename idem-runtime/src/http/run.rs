@@ -113,11 +113,11 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
     ///
     /// It takes the attempt, so nothing is settled twice, and returns the response, so none leaves before COMMIT.
     pub async fn settle(&mut self, attempt: RunningAttempt<E>, outcome: Outcome) -> Option<Response> {
-        let cause = outcome.cause();
+        let (cause, panicked) = (outcome.cause(), outcome.0.is_err());
         self.plans = if cause == Cause::StalePlan { Plans::Anew } else { Plans::Cached };
         let disposition = Disposition::of(outcome, &self.context);
         let (response, kind) = match E::settle(attempt.held, disposition, &self.context).await {
-            Ok(settled) => settled,
+            Ok((response, kind)) => (response, if panicked { kind.of_panic() } else { kind }),
             Err(unsettled) if unsettled.kind == SettleErrorKind::RunAgain && self.started < MAX_ATTEMPTS => {
                 return None;
             }

@@ -153,7 +153,9 @@ impl<Db: Backend> Message<Db> {
         let value = match result {
             Ok(Ok(value)) => value,
             Ok(Err(error)) => return self.release(ConsumeError::Failed(error)).await,
-            Err(Panicked) => return self.release(ConsumeError::Panicked).await,
+            Err(Panicked) => {
+                return self.release_as(ResponseKind::Problem(Code::HandlerPanicked), ConsumeError::Panicked).await;
+            }
         };
         let record = match form.write(&value) {
             Ok(json) => Record::of_value(self.claim.fingerprint(), json),
@@ -168,10 +170,14 @@ impl<Db: Backend> Message<Db> {
         result
     }
 
-    /// Rolls back. The result does not matter: what is not committed does not exist.
     async fn release<T, E>(self, why: ConsumeError<E>) -> Result<Once<T>, ConsumeError<E>> {
+        self.release_as(ResponseKind::Released, why).await
+    }
+
+    /// Rolls back. The result does not matter: what is not committed does not exist.
+    async fn release_as<T, E>(self, kind: ResponseKind, why: ConsumeError<E>) -> Result<Once<T>, ConsumeError<E>> {
         let _freed = self.claim.release().await;
-        report(self.operation, ResponseKind::Released, self.started_at);
+        report(self.operation, kind, self.started_at);
         Err(why)
     }
 }
