@@ -157,7 +157,9 @@ impl<Db: Backend> Message<Db> {
                 return self.release_as(ResponseKind::Problem(Code::HandlerPanicked), ConsumeError::Panicked).await;
             }
         };
-        let record = match form.write(&value) {
+        // A value that its own type cannot read would be an error at every redelivery, after the commit.
+        let written = form.write(&value).and_then(|json| form.read(&json).map(|_| json));
+        let record = match written {
             Ok(json) => Record::of_value(self.claim.fingerprint(), json),
             Err(error) => return self.release(ConsumeError::Value(error)).await,
         };

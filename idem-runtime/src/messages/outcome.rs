@@ -42,8 +42,12 @@ pub enum ConsumeError<E> {
     /// ran.
     #[error("the message has no id")]
     NoId,
-    /// The value does not serialise: everything was rolled back. Or the stored value does not deserialise as this type:
-    /// the effect was committed before.
+    /// The value does not serialise, or what was serialised does not deserialise as this type: everything was rolled
+    /// back. Or the stored value of an earlier delivery does not deserialise: the effect was committed before, and the
+    /// type has changed since.
+    ///
+    /// A value that JSON reads back as another value is not recognised: `Some(())` and `Some(f64::INFINITY)` become
+    /// `None`.
     #[error("the value of the effect cannot be stored or read")]
     Value(#[source] serde_json::Error),
     /// A failure of idem or its database. With [`Code::OutcomeUnknown`] the effect may be committed; a redelivery

@@ -27,4 +27,5 @@ mod scope;
 mod settings;
 mod task_context;
 mod transaction;
+mod values;
 mod webhooks;
