@@ -30,7 +30,10 @@ async fn measured(source: &str, id: u8, tx: &mut Connection, number: f64) -> Res
 }
 
 /// The effect's value is refused, each time, and its row is rolled back.
-async fn assert_refused<T: Serialize + DeserializeOwned + std::fmt::Debug>(service: &Service, value: fn() -> T) {
+async fn assert_refused<T: Serialize + DeserializeOwned + std::fmt::Debug + Send + 'static>(
+    service: &Service,
+    value: fn() -> T,
+) {
     for _ in 0..2 {
         let told = service.app.idempotency.once("source", "m", |tx| {
             Box::pin(async move {
