@@ -7,6 +7,7 @@ mod house {
     mod documents;
     mod files;
     mod folders;
+    mod outcomes;
     mod outside;
     mod sizes;
     mod tree;

@@ -85,7 +85,8 @@ async fn every_outcome() -> (Postgres, Service, BTreeMap<&'static str, u64>) {
     assert_eq!(send(&service, "down", "write").await.status, 503);
 
     let outcomes = BTreeMap::from([
-        ("stored", 4), // new, declined, panicked, running
+        ("stored", 3), // new, declined, running
+        ("idempotency-handler-panicked", 1),
         ("replayed", 1),
         ("idempotency-key-reuse", 1),
         ("idempotency-key-malformed", 1),

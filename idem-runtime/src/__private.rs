@@ -9,7 +9,7 @@ pub use crate::{
     __documented as documented,
     app::Idempotency,
     backend::Cause,
-    engine::{Panicked, caught},
+    engine::{Panicked, caught, guarded},
     http::{
         call::{Call, Via, scope_of},
         handler_param::{HoldsIdempotency, IdempotencyOn, OnAttempt, OnDatabase, holds, never},

@@ -48,7 +48,7 @@
 //!
 //! 1. The handler's extractors run in axum's order, over a body that buffers what they read. If one rejects the
 //!    request, its rejection is the response.
-//! 2. In a task, which a disconnect does not stop, idem checks the key and computes the record's identifier and the
+//! 2. In a task, which a disconnect does not stop (see [`Builder::in_task`]), idem checks the key and computes the record's identifier and the
 //!    request's fingerprint.
 //! 3. A transaction opens and claims the key. A record of the same request is replayed; a record of another
 //!    request is a mismatch. If the same request is in flight, the response is 409.
@@ -107,7 +107,8 @@
 //! | `idem_stalled_attempts` | gauge, set at each sweep | `state`: `due`, `no_reconciler`, `gave_up` |
 //!
 //! The `outcome` of a request is `stored`, `replayed`, `released`, `unprotected`, `pending` (a 5xx that was sent and
-//! not stored: the recovery decides), or a [`Code`]. The `outcome` of a reconciliation is `completed`, `released`,
+//! not stored: the recovery decides), or a [`Code`]. A panic of the handler is [`Code::HandlerPanicked`], whether its 500
+//! is stored or not. The `outcome` of a reconciliation is `completed`, `released`,
 //! `unknown` or `failed`.
 //!
 //! No event and no metric contains a key, a scope or a body; a record is named by its [`RecordId`].
@@ -127,6 +128,8 @@
 //!
 //! - A key has 1 to 255 printable ASCII characters; with a space, comma, semicolon or quote it must be quoted. An
 //!   operation's name has 1 to 128 visible ASCII characters.
+//! - A handler runs in a separate task. Task-locals, a subscriber set for the request's future and a trace's context are
+//!   not in it, unless [`Builder::in_task`] carries them there.
 //! - A handler takes at most 16 extractors besides its `&mut` parameter.
 //! - Request bodies are buffered completely, up to the route's own limit.
 //! - Response bodies are stored up to `max_response` (default 1 MiB), and must end within 10 seconds. An event stream

@@ -65,7 +65,7 @@ fn begin(private: &TokenStream, plan: &Plan<'_>, id: &Access, payload: Option<&A
     let source = read(private, "scope_of", &plan.scope, &borrowed);
     let id = read(private, "message_id_of", id, &borrowed);
     let payload = match payload {
-        None => quote_spanned!(Span::mixed_site()=> #private::Payload::NONE),
+        None => quote_spanned!(Span::mixed_site()=> #private::Result::Ok(#private::Payload::NONE)),
         Some(payload) => read(private, "payload_of", payload, &borrowed),
     };
     quote_spanned! {Span::mixed_site()=>

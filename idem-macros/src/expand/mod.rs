@@ -89,12 +89,12 @@ fn at_tx_type(plan: &Plan<'_>) -> (Span, TokenStream) {
     (caret, at(&private(plan.crate_path), caret))
 }
 
-/// What the runtime's `function` makes of something in the arguments. It is read before the body takes them.
+/// What the runtime's `function` makes of something in the arguments, or its panic. It is read before the body takes them.
 fn read(private: &TokenStream, function: &str, access: &Access, arguments: &TokenStream) -> TokenStream {
     let (value, function) = (&access.value, Ident::new(function, Span::mixed_site()));
     let patterns = access.patterns.iter().map(|pattern| pattern.clone().unwrap_or_else(|| quote!(_)));
-    quote_spanned! {Span::mixed_site()=> {
+    quote_spanned! {Span::mixed_site()=> #private::guarded(|| {
         let (#(#patterns,)*) = #arguments;
         #private::#function(#value)
-    } }
+    }) }
 }

@@ -4,12 +4,15 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use axum::response::Response;
+use futures_util::future::BoxFuture;
+use http::request::Parts;
 use sqlx::Pool;
 use tokio_util::task::TaskTracker;
 
 use super::{
     App, Idempotency,
     ignored_keys::IgnoredKeys,
+    in_task::InTask,
     problem::{Problem, Render},
 };
 use crate::{
@@ -48,6 +51,7 @@ pub struct Builder<Db: Backend> {
     policy: Policy,
     database_timeout: Duration,
     render: Option<Box<Render>>,
+    in_task: Option<InTask>,
 }
 
 macro_rules! setters {
@@ -70,7 +74,8 @@ with_options!(setters);
 
 impl<Db: Backend> Builder<Db> {
     pub(super) fn new(pool: Pool<Db>) -> Self {
-        Self { pool, policy: Policy::default(), database_timeout: Duration::from_secs(10), render: None }
+        let (policy, database_timeout) = (Policy::default(), Duration::from_secs(10));
+        Self { pool, policy, database_timeout, render: None, in_task: None }
     }
 
     /// Sets how long one step against the database may take (a connection, a claim, a record, a commit) before the
@@ -92,13 +97,52 @@ impl<Db: Backend> Builder<Db> {
         self
     }
 
+    /// Carries the context of a request into the task in which its handler runs.
+    ///
+    /// A handler runs in a separate task, so that a disconnect does not stop it. A new task has no task-locals, no
+    /// subscriber that a layer set for the request's future, and no context of OpenTelemetry. `in_task` is called where
+    /// they are current, once for each request, after the extractors. It gets the parts of the request and the future
+    /// of the task, and returns the future to run instead. Default: the future as it is.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")]
+    /// # fn build(pool: sqlx::SqlitePool) -> idem_runtime::Idempotency<sqlx::Sqlite> {
+    /// use idem_runtime::Idempotency;
+    /// use tracing::instrument::WithSubscriber;
+    ///
+    /// tokio::task_local! {
+    ///     static TENANT: String;
+    /// }
+    ///
+    /// Idempotency::builder(pool)
+    ///     .in_task(|_parts, future| {
+    ///         let future = future.with_current_subscriber();
+    ///         match TENANT.try_with(Clone::clone) {
+    ///             Ok(tenant) => Box::pin(TENANT.scope(tenant, future)),
+    ///             Err(_) => Box::pin(future),
+    ///         }
+    ///     })
+    ///     .build()
+    /// # }
+    /// ```
+    ///
+    /// With OpenTelemetry: `|_parts, future| Box::pin(future.with_context(Context::current()))`.
+    pub fn in_task(
+        mut self,
+        in_task: impl Fn(&Parts, BoxFuture<'static, Response>) -> BoxFuture<'static, Response> + Send + Sync + 'static,
+    ) -> Self {
+        self.in_task = Some(InTask::new(in_task));
+        self
+    }
+
     /// Builds the [`Idempotency`]. Sends nothing to the database.
     #[must_use]
     pub fn build(self) -> Idempotency<Db> {
         let store = Store { pool: self.pool, timeout: self.database_timeout };
         let engine = Engine { store, in_flight: Arc::new(InFlight::default()) };
-        let (policy, render) = (self.policy, self.render);
-        let app = App { engine, policy, tasks: TaskTracker::new(), ignored_keys: IgnoredKeys::default(), render };
+        let (policy, render, in_task) = (self.policy, self.render, self.in_task);
+        let ignored_keys = IgnoredKeys::default();
+        let app = App { engine, policy, tasks: TaskTracker::new(), ignored_keys, in_task, render };
         Idempotency { app: Arc::new(app) }
     }
 }

@@ -1,11 +1,7 @@
 //! `Idempotency`, which an application's state holds, and the builder of its defaults.
 //! This folder is what an operator configures and calls; requests go through `http`.
 
-use std::{
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use std::{fmt, sync::Arc};
 
 use axum::response::{IntoResponse, Response};
 use sqlx::Pool;
@@ -15,17 +11,19 @@ pub(crate) mod background;
 pub(crate) mod builder;
 pub(crate) mod drain;
 mod ignored_keys;
+pub(crate) mod in_task;
 pub(crate) mod problem;
 mod prune;
 pub(crate) mod telemetry;
 
 pub use builder::Builder;
 use ignored_keys::IgnoredKeys;
+use in_task::InTask;
 use problem::{Code, Problem, Render};
 
 use crate::{
     backend::{Backend, error::Error},
-    engine::Engine,
+    engine::{Engine, guarded},
     model::{handler_options::Policy, options::Mismatch},
 };
 
@@ -66,6 +64,7 @@ pub(crate) struct App<Db: Backend> {
     pub(crate) policy: Policy,
     pub(crate) tasks: TaskTracker,
     pub(crate) ignored_keys: IgnoredKeys,
+    pub(crate) in_task: Option<InTask>,
     render: Option<Box<Render>>,
 }
 
@@ -78,7 +77,7 @@ impl<Db: Backend> App<Db> {
     pub(crate) fn respond(&self, problem: Problem) -> Response {
         let Some(render) = &self.render else { return problem.into_response() };
         // A renderer's panic must not lose a settled response.
-        catch_unwind(AssertUnwindSafe(|| render(problem))).unwrap_or_else(|_| problem.into_response())
+        guarded(|| render(problem)).unwrap_or_else(|_| problem.into_response())
     }
 }
 

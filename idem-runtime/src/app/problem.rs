@@ -38,7 +38,8 @@ pub enum Code {
     /// `idempotency-transaction-ended`, 500: the handler ended the transaction with its own SQL. With external effects
     /// the recovery decides the record.
     TransactionEnded,
-    /// `idempotency-handler-panicked`, 500: the handler panicked; stored like any other response.
+    /// `idempotency-handler-panicked`, 500: the handler panicked, and this is stored like any other response. Or the
+    /// scope, an option or an extractor of a second attempt panicked: nothing ran, and the key is free.
     HandlerPanicked,
     /// `idempotency-response-too-large`, 500: the response exceeds the limit; nothing was saved in the database. With
     /// external effects this problem is stored, or the recovery decides the record.

@@ -1,5 +1,6 @@
 //! Observability of requests: one event and, with the feature `metrics`, two series for each response.
-//! They contain operation, outcome and duration; never a key, a scope or a body.
+//! `tests/house/outcomes.rs` holds the outcomes against the table of the guide. They contain operation, outcome and
+//! duration; never a key, a scope or a body.
 
 use std::time::Instant;
 
@@ -23,6 +24,16 @@ pub enum ResponseKind {
 }
 
 impl ResponseKind {
+    /// The kind if the body panicked: that counts, and not what happens to its 500 and to the key.
+    pub(crate) const fn of_panic(self) -> Self {
+        match self {
+            Self::Problem(_) => self,
+            Self::Stored | Self::Released | Self::Pending | Self::Unprotected | Self::Replayed => {
+                Self::Problem(Code::HandlerPanicked)
+            }
+        }
+    }
+
     const fn as_str(self) -> &'static str {
         match self {
             Self::Stored => "stored",

@@ -16,6 +16,7 @@ mod leases;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod rows;
+mod savepoint;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 

@@ -25,7 +25,7 @@ mod settle;
 mod store;
 mod waiting;
 
-pub use caught::{Panicked, caught};
+pub use caught::{Panicked, caught, guarded};
 pub(crate) use claim::{Claim, Plans, TransactionTerms, UnkeyedTransaction};
 pub(crate) use lease::{Lease, LeaseTerms};
 pub(crate) use settle::{SettleError, SettleErrorKind, Writes};

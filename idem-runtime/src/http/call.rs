@@ -19,6 +19,7 @@ use super::{
 use crate::{
     app::Idempotency,
     backend::Backend,
+    engine::Panicked,
     model::{
         handler_options::HandlerMarker,
         message_id::OwnedMessageId,
@@ -74,19 +75,25 @@ impl<E: Effects, T: Send + 'static, R, H: HandlerMarker> Call<E, T, R, H> {
     }
 
     /// Splits the request into the task to run in and the attempts to run there.
-    pub fn begin(self, scope: ScopeId) -> (Tasks, Attempts<E, T>) {
+    pub fn begin(self, scope: Result<ScopeId, Panicked>) -> (Tasks, Attempts<E, T>) {
         self.begin_by(scope, KeySource::Header)
     }
 
     /// The same for an event, whose id is the key.
-    pub fn begin_event(self, scope: ScopeId, id: OwnedMessageId) -> (Tasks, Attempts<E, T>) {
+    pub fn begin_event(
+        self,
+        scope: Result<ScopeId, Panicked>,
+        id: Result<OwnedMessageId, Panicked>,
+    ) -> (Tasks, Attempts<E, T>) {
         self.begin_by(scope, KeySource::Event(id))
     }
 
-    fn begin_by(self, scope: ScopeId, key: KeySource) -> (Tasks, Attempts<E, T>) {
+    fn begin_by(self, scope: Result<ScopeId, Panicked>, key: KeySource) -> (Tasks, Attempts<E, T>) {
         let handler = const { &H::OPTIONS };
         let span = tracing::info_span!("idempotent", operation = handler.operation);
-        let tasks = Tasks { tracker: self.idempotency.app.tasks.clone(), span };
+        let app = &self.idempotency.app;
+        let in_task = app.in_task.clone().map(|in_task| (in_task, self.request.parts.clone()));
+        let tasks = Tasks { tracker: app.tasks.clone(), span, in_task };
         let context = RequestContext::new(self.idempotency, handler, self.started_at);
         (tasks, Attempts::new(self.arguments, self.request, context, scope, key))
     }

@@ -4,6 +4,7 @@
 use crate::{
     app::problem::Code,
     backend::{Backend, ClaimRequest, Durability},
+    engine::Panicked,
     http::request::{ExtractedRequest, RequestContext},
     model::{
         digest::Digest,
@@ -22,12 +23,12 @@ pub(super) enum KeySource {
     /// In its `Idempotency-Key` header.
     Header,
     /// In the event that it delivers.
-    Event(OwnedMessageId),
+    Event(Result<OwnedMessageId, Panicked>),
 }
 
 /// The scope of a request, and where its key is.
 pub(super) struct Identity {
-    pub(super) scope: ScopeId,
+    pub(super) scope: Result<ScopeId, Panicked>,
     pub(super) key: KeySource,
 }
 
@@ -43,8 +44,9 @@ impl Identity {
     ) -> Result<Option<ClaimRequest>, Code> {
         let id = match &self.key {
             KeySource::Header => self.by_header(request, context)?,
-            KeySource::Event(OwnedMessageId(None)) => return Err(Code::EventIdMissing),
-            KeySource::Event(OwnedMessageId(Some(id))) => {
+            KeySource::Event(Err(Panicked)) => return Err(Code::HandlerPanicked),
+            KeySource::Event(Ok(OwnedMessageId(None))) => return Err(Code::EventIdMissing),
+            KeySource::Event(Ok(OwnedMessageId(Some(id)))) => {
                 Some(RecordId::of_event(self.scope()?, context.handler.operation, id))
             }
         };
@@ -90,7 +92,7 @@ impl Identity {
     }
 
     fn scope(&self) -> Result<&Digest, Code> {
-        self.scope.digest().ok_or_else(|| {
+        self.scope.as_ref().map_err(|_| Code::HandlerPanicked)?.digest().ok_or_else(|| {
             tracing::error!("`scope_id` returned an empty part: reject callers without an identity in the extractor");
             Code::ScopeEmpty
         })

@@ -1,17 +1,14 @@
 //! The outcome of a handler's body: a response and the database error behind it, or a panic.
 //! It is owned, so that nothing borrows the transaction when the claim settles.
 
-use std::{
-    error::Error as StdError,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::error::Error as StdError;
 
 use axum::response::{IntoResponse, Response};
 use sqlx::error::DatabaseError;
 
 use crate::{
     backend::{Cause, cause, database_cause},
-    engine::Panicked,
+    engine::{Panicked, guarded},
 };
 
 /// Looks for a database error behind what a body returned: `(&&Probe(&result)).__cause()`.
@@ -63,8 +60,7 @@ impl Outcome {
 
 /// Turns what a body returned into a response. A panic while doing so counts as the body's.
 pub fn outcome<R: IntoResponse>(result: Result<R, Panicked>, cause: Cause) -> Outcome {
-    let response =
-        result.and_then(|returned| catch_unwind(AssertUnwindSafe(|| returned.into_response())).map_err(|_| Panicked));
+    let response = result.and_then(|returned| guarded(|| returned.into_response()));
     Outcome(response.map(|response| (response, cause)))
 }
 

@@ -19,7 +19,7 @@ use crate::{
         telemetry::ResponseKind,
     },
     backend::{Cause, ClaimRequest},
-    engine::{Plans, Refusal, SettleErrorKind},
+    engine::{Panicked, Plans, Refusal, SettleErrorKind, caught},
     model::{
         fingerprint::Comparison,
         options::InProgress,
@@ -62,7 +62,7 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         arguments: T,
         request: ExtractedRequest<T>,
         context: RequestContext<E::Db>,
-        scope: ScopeId,
+        scope: Result<ScopeId, Panicked>,
         key: KeySource,
     ) -> Self {
         Self {
@@ -84,6 +84,14 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
     }
 
     async fn claim_next(&mut self) -> Result<(RunningAttempt<E>, T), Response> {
+        match caught(self.claim_uncaught()).await {
+            Ok(claimed) => claimed,
+            // A fingerprint function, or an extractor in a second attempt. If the key was claimed, the drop has freed it.
+            Err(Panicked) => Err(self.problem(Code::HandlerPanicked)),
+        }
+    }
+
+    async fn claim_uncaught(&mut self) -> Result<(RunningAttempt<E>, T), Response> {
         let arguments = match self.arguments.take() {
             Some(arguments) => arguments,
             // The extractors accepted this request before, so a rejection now is not its response.
@@ -116,11 +124,11 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
     }
 
     async fn settle_held(&mut self, held: E::Held, outcome: Outcome) -> Option<Response> {
-        let cause = outcome.cause();
+        let (cause, panicked) = (outcome.cause(), outcome.0.is_err());
         self.plans = if cause == Cause::StalePlan { Plans::Anew } else { Plans::Cached };
         let disposition = Disposition::of(outcome, &self.context);
         let (response, kind) = match E::settle(held, disposition, &self.context).await {
-            Ok(settled) => settled,
+            Ok((response, kind)) => (response, if panicked { kind.of_panic() } else { kind }),
             Err(unsettled) if unsettled.kind == SettleErrorKind::RunAgain && self.started < MAX_ATTEMPTS => {
                 return None;
             }

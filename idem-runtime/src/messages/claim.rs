@@ -15,23 +15,24 @@ use crate::{
     backend::{Backend, ClaimRequest, Durability},
     engine::{Claim, Panicked, Plans, Refusal, TransactionTerms, Writes},
     model::{
-        fingerprint::Fingerprint,
-        handler_options::HandlerOptions,
-        message_id::{MessageId, OwnedMessageId},
-        options::InProgress,
-        record::Record,
-        record_id::RecordId,
-        scope::ScopeId,
+        fingerprint::Fingerprint, handler_options::HandlerOptions, message_id::OwnedMessageId, options::InProgress,
+        record::Record, record_id::RecordId, scope::ScopeId,
     },
 };
 
 impl<Db: Backend> Consumer<'_, Db> {
     /// Claims the message.
-    pub(super) async fn claim(self, source: ScopeId, id: &(impl MessageId + ?Sized)) -> Result<Message<Db>, Unclaimed> {
+    pub(super) async fn claim(
+        self,
+        source: Result<ScopeId, Panicked>,
+        id: Result<OwnedMessageId, Panicked>,
+    ) -> Result<Message<Db>, Unclaimed> {
         let started_at = Instant::now();
         let operation = self.operation;
         let refused = |why| Unclaimed { why, operation, started_at };
-        let id = id.message_id().filter(|id| !id.is_empty()).ok_or_else(|| refused(Why::NoId))?;
+        let OwnedMessageId(id) = id.map_err(|Panicked| refused(Why::Panicked))?;
+        let id = id.ok_or_else(|| refused(Why::NoId))?;
+        let source = source.map_err(|Panicked| refused(Why::Panicked))?;
         let source = source.digest().ok_or_else(|| refused(Why::Store(Code::ScopeEmpty, None)))?;
         let fingerprint = self.payload.unwrap_or_else(Fingerprint::of_nothing);
         let request = ClaimRequest {
@@ -58,13 +59,17 @@ impl<Db: Backend> Consumer<'_, Db> {
 pub async fn message<Db: Backend>(
     idempotency: &Idempotency<Db>,
     handler: &'static HandlerOptions,
-    source: ScopeId,
-    id: OwnedMessageId,
-    Payload(payload): Payload,
+    source: Result<ScopeId, Panicked>,
+    id: Result<OwnedMessageId, Panicked>,
+    payload: Result<Payload, Panicked>,
 ) -> Result<Message<Db>, Unclaimed> {
     let policy = idempotency.app.policy.over(handler);
     let (retention, isolation) = (policy.retention, policy.isolation);
-    Consumer { idempotency, operation: handler.operation, retention, isolation, payload }.claim(source, &id).await
+    let (source, payload) = match payload {
+        Ok(Payload(payload)) => (source, payload),
+        Err(panicked) => (Err(panicked), None),
+    };
+    Consumer { idempotency, operation: handler.operation, retention, isolation, payload }.claim(source, id).await
 }
 
 /// A claimed message. Dropping it rolls back.
@@ -87,6 +92,8 @@ enum Why {
     InProgress,
     OtherMessage,
     NoId,
+    /// Its source, its id or its payload could not be read.
+    Panicked,
     Store(Code, Option<sqlx::Error>),
 }
 
@@ -117,6 +124,7 @@ impl Unclaimed {
             Why::InProgress => (ResponseKind::Problem(Code::InProgress), Err(ConsumeError::InProgress)),
             Why::OtherMessage => (ResponseKind::Problem(Code::KeyReuse), Err(ConsumeError::OtherMessage)),
             Why::NoId => (ResponseKind::Problem(Code::EventIdMissing), Err(ConsumeError::NoId)),
+            Why::Panicked => (ResponseKind::Problem(Code::HandlerPanicked), Err(ConsumeError::Panicked)),
             Why::Store(code, source) => store(code, source),
         };
         report(self.operation, kind, self.started_at);
@@ -146,9 +154,13 @@ impl<Db: Backend> Message<Db> {
         let value = match result {
             Ok(Ok(value)) => value,
             Ok(Err(error)) => return self.release(ConsumeError::Failed(error)).await,
-            Err(Panicked) => return self.release(ConsumeError::Panicked).await,
+            Err(Panicked) => {
+                return self.release_as(ResponseKind::Problem(Code::HandlerPanicked), ConsumeError::Panicked).await;
+            }
         };
-        let record = match form.write(&value) {
+        // A value that its own type cannot read would be an error at every redelivery, after the commit.
+        let written = form.write(&value).and_then(|json| form.read(&json).map(|_| json));
+        let record = match written {
             Ok(json) => Record::of_value(self.claim.fingerprint(), json),
             Err(error) => return self.release(ConsumeError::Value(error)).await,
         };
@@ -161,10 +173,14 @@ impl<Db: Backend> Message<Db> {
         result
     }
 
-    /// Rolls back. The result does not matter: what is not committed does not exist.
     async fn release<T, E>(self, why: ConsumeError<E>) -> Result<Once<T>, ConsumeError<E>> {
+        self.release_as(ResponseKind::Released, why).await
+    }
+
+    /// Rolls back. The result does not matter: what is not committed does not exist.
+    async fn release_as<T, E>(self, kind: ResponseKind, why: ConsumeError<E>) -> Result<Once<T>, ConsumeError<E>> {
         let _freed = self.claim.release().await;
-        report(self.operation, ResponseKind::Released, self.started_at);
+        report(self.operation, kind, self.started_at);
         Err(why)
     }
 }

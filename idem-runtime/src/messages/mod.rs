@@ -10,10 +10,14 @@ use sqlx::Transaction;
 use crate::{
     app::Idempotency,
     backend::Backend,
-    engine::caught,
+    engine::{caught, guarded},
     model::{
-        fingerprint::Fingerprint, message_id::MessageId, operation::check_operation, options::Isolation,
-        retention::Retention, scope::Scope,
+        fingerprint::Fingerprint,
+        message_id::{MessageId, message_id_of},
+        operation::check_operation,
+        options::Isolation,
+        retention::Retention,
+        scope::Scope,
     },
 };
 
@@ -122,7 +126,7 @@ impl<Db: Backend> Consumer<'_, Db> {
         id: impl MessageId,
         effect: impl for<'t> FnOnce(&'t mut Transaction<'static, Db>) -> BoxFuture<'t, Result<T, E>>,
     ) -> Result<Once<T>, ConsumeError<E>> {
-        let mut message = match self.claim(source.scope_id(), &id).await {
+        let mut message = match self.claim(guarded(|| source.scope_id()), guarded(|| message_id_of(&id))).await {
             Ok(message) => message,
             Err(unclaimed) => return unclaimed.into_result(form()),
         };

@@ -28,7 +28,8 @@ pub enum ConsumeError<E> {
     /// The effect returned an error and was rolled back. A redelivery runs it.
     #[error("the effect failed")]
     Failed(#[source] E),
-    /// The effect panicked and was rolled back. A redelivery runs it.
+    /// The effect panicked and was rolled back, or the source, the id or the payload could not be read because its
+    /// expression panicked. A redelivery runs the effect.
     #[error("the effect panicked")]
     Panicked,
     /// Another process or task is handling the same message. A redelivery returns the outcome.
@@ -41,8 +42,12 @@ pub enum ConsumeError<E> {
     /// ran.
     #[error("the message has no id")]
     NoId,
-    /// The value does not serialize: everything was rolled back. Or the stored value does not deserialize as this type:
-    /// the effect was committed before.
+    /// The value does not serialize, or what was serialized does not deserialize as this type: everything was rolled
+    /// back. Or the stored value of an earlier delivery does not deserialize: the effect was committed before, and the
+    /// type has changed since.
+    ///
+    /// A value that JSON reads back as another value is not recognized: `Some(())` and `Some(f64::INFINITY)` become
+    /// `None`.
     #[error("the value of the effect cannot be stored or read")]
     Value(#[source] serde_json::Error),
     /// A failure of idem or its database. With [`Code::OutcomeUnknown`] the effect may be committed; a redelivery

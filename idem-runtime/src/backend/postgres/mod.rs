@@ -16,7 +16,7 @@ use sqlx_core::transaction::TransactionManager;
 
 use super::{
     Backend, Cause, ClaimOutcome, ClaimRequest, Conflict, Durability, Fault, InProgressRecord, OpenClaims, Purpose,
-    ReadFirst, WriteOutcome, error::Error, fault::is_conflict, rows::milliseconds,
+    ReadFirst, WriteOutcome, error::Error, fault::is_conflict, rows::milliseconds, savepoint::SAVEPOINT,
 };
 use crate::model::{options::Isolation, record::Record};
 use locks::Locks;
@@ -58,7 +58,7 @@ impl Backend for Postgres {
             Purpose::Complete(holder) => locks::mark(holder),
             Purpose::Unkeyed => String::new(),
         };
-        AssertSqlSafe(format!("{}{before}BEGIN; SAVEPOINT idem_claim", level(isolation))).into_sql_str()
+        AssertSqlSafe(format!("{}{before}BEGIN; SAVEPOINT {}", level(isolation), *SAVEPOINT)).into_sql_str()
     }
 
     async fn claim(connection: &mut PgConnection, request: &ClaimRequest) -> Result<ClaimOutcome<Token>, sqlx::Error> {
@@ -88,11 +88,11 @@ impl Backend for Postgres {
     }
 
     async fn rewind(connection: &mut PgConnection) -> Result<WriteOutcome, sqlx::Error> {
-        to_savepoint(connection, sql::REWIND).await
+        to_savepoint(connection, &sql::REWIND).await
     }
 
     async fn verify(connection: &mut PgConnection) -> Result<WriteOutcome, sqlx::Error> {
-        to_savepoint(connection, sql::VERIFY).await
+        to_savepoint(connection, &sql::VERIFY).await
     }
 
     async fn record(
@@ -216,7 +216,7 @@ impl Backend for Postgres {
 
 /// Runs a statement, and proves that the connection is in step: the message asks for a number that no other one asks for.
 /// A COPY that a body dropped half-way shifts all responses by one.
-async fn in_step(connection: &mut PgConnection, statement: &'static str) -> Result<(), sqlx::Error> {
+async fn in_step(connection: &mut PgConnection, statement: &str) -> Result<(), sqlx::Error> {
     static NUMBERS: AtomicU64 = AtomicU64::new(0);
     let number = NUMBERS.fetch_add(1, Ordering::Relaxed).to_string();
     let message = format!("{statement}SELECT 'idem {number}'");
@@ -228,7 +228,7 @@ async fn in_step(connection: &mut PgConnection, statement: &'static str) -> Resu
     Err(sqlx::Error::Protocol("the response is to another statement".into()))
 }
 
-async fn to_savepoint(connection: &mut PgConnection, statement: &'static str) -> Result<WriteOutcome, sqlx::Error> {
+async fn to_savepoint(connection: &mut PgConnection, statement: &str) -> Result<WriteOutcome, sqlx::Error> {
     match in_step(connection, statement).await {
         Ok(()) => Ok(WriteOutcome::Written),
         // no_active_sql_transaction, invalid_savepoint_specification: the savepoint went with its transaction.

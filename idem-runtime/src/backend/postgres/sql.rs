@@ -1,6 +1,10 @@
 //! PostgreSQL: every statement that is constant.
 //! What is formatted for one transaction is in `locks`; the schema's own files are in `migrations/postgres`.
 
+use std::sync::LazyLock;
+
+use crate::backend::savepoint::SAVEPOINT;
+
 /// A separate statement after the locks: its snapshot is younger than the locks, so it cannot miss a record that was
 /// committed just before the key's lock was free.
 pub(super) const LOOK: &str = "\
@@ -33,8 +37,8 @@ pub(super) const HOLDER: &str = "\
      GROUP BY l.pid \
     HAVING bool_or(l.number = $1 AND l.mode = 'ExclusiveLock')";
 
-pub(super) const REWIND: &str = "ROLLBACK TO SAVEPOINT idem_claim; ";
-pub(super) const VERIFY: &str = "RELEASE SAVEPOINT idem_claim; ";
+pub(super) static REWIND: LazyLock<String> = LazyLock::new(|| format!("ROLLBACK TO SAVEPOINT {}; ", *SAVEPOINT));
+pub(super) static VERIFY: LazyLock<String> = LazyLock::new(|| format!("RELEASE SAVEPOINT {}; ", *SAVEPOINT));
 
 /// Inserts, or replaces an expired record; writes nothing if the transaction or the table is not the claim's (`$9`): the
 /// handler may have ended the one, or changed the `search_path` that names the other.

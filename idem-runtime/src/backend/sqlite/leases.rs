@@ -59,7 +59,7 @@ impl Leases for Sqlite {
         holder: &Holder,
         record: Record,
     ) -> Result<WriteOutcome, sqlx::Error> {
-        complete(connection, sql::COMPLETE_WITHIN, holder, record).await.or_else(no_savepoint)
+        complete(connection, &sql::COMPLETE_WITHIN, holder, record).await.or_else(no_savepoint)
     }
 
     async fn release(connection: &mut SqliteConnection, holder: &Holder) -> Result<WriteOutcome, sqlx::Error> {

@@ -53,7 +53,7 @@ impl Backend for Sqlite {
     }
 
     fn begin(_: Option<Isolation>, _: Purpose<'_>) -> SqlStr {
-        sql::BEGIN.into_sql_str()
+        sql::BEGIN.as_str().into_sql_str()
     }
 
     async fn claim(connection: &mut SqliteConnection, request: &ClaimRequest) -> Result<ClaimOutcome<()>, sqlx::Error> {
@@ -61,11 +61,11 @@ impl Backend for Sqlite {
     }
 
     async fn rewind(connection: &mut SqliteConnection) -> Result<WriteOutcome, sqlx::Error> {
-        to_savepoint(connection, sql::REWIND).await
+        to_savepoint(connection, &sql::REWIND).await
     }
 
     async fn verify(connection: &mut SqliteConnection) -> Result<WriteOutcome, sqlx::Error> {
-        to_savepoint(connection, sql::VERIFY).await
+        to_savepoint(connection, &sql::VERIFY).await
     }
 
     async fn record(
@@ -74,7 +74,7 @@ impl Backend for Sqlite {
         request: &ClaimRequest,
         record: Record,
     ) -> Result<WriteOutcome, sqlx::Error> {
-        let written = sqlx::query(sql::RECORD)
+        let written = sqlx::query(sql::RECORD.as_str())
             .bind(request.id.as_bytes())
             .bind(request.operation)
             .bind(record.fingerprint)

@@ -1,8 +1,12 @@
 //! SQLite: every statement. Times are integers, milliseconds since 1970.
 //! The schema's own files are in `migrations/sqlite`.
 
+use std::sync::LazyLock;
+
+use crate::backend::savepoint::SAVEPOINT;
+
 /// The write lock at once: a transaction that reads first and writes later can find that it may not.
-pub(super) const BEGIN: &str = "BEGIN IMMEDIATE; SAVEPOINT idem_claim";
+pub(super) static BEGIN: LazyLock<String> = LazyLock::new(|| format!("BEGIN IMMEDIATE; SAVEPOINT {}", *SAVEPOINT));
 
 /// The database's clock, in milliseconds since 1970.
 macro_rules! now {
@@ -28,14 +32,15 @@ pub(super) const LOOK: &str = look!();
 /// a file that is read-only.
 pub(super) const LOOK_TO_WRITE: &str = concat!("DELETE FROM idem_records WHERE false; ", look!());
 
-pub(super) const REWIND: &str = "ROLLBACK TO idem_claim";
-pub(super) const VERIFY: &str = "RELEASE idem_claim";
+pub(super) static REWIND: LazyLock<String> = LazyLock::new(|| format!("ROLLBACK TO {}", *SAVEPOINT));
+pub(super) static VERIFY: LazyLock<String> = LazyLock::new(|| format!("RELEASE {}", *SAVEPOINT));
 
 /// The savepoint is released here because only its own transaction has it: after the handler's COMMIT it is gone.
 /// What was written is read off the returned row, because SQLite counts changes across the two statements.
-pub(super) const RECORD: &str = concat!(
+pub(super) static RECORD: LazyLock<String> = LazyLock::new(|| format!("RELEASE {}; {INSERT}", *SAVEPOINT));
+
+const INSERT: &str = concat!(
     "\
-    RELEASE idem_claim; \
     INSERT INTO idem_records AS r \
         (id, operation, fingerprint, format, status, headers, body, created_at, expires_at) \
     SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, clock.now, clock.now + ?8 * 1000 \
@@ -98,22 +103,15 @@ pub(super) const LEASE: &str = concat!(
 pub(super) const RENEW: &str =
     concat!("UPDATE idem_records SET lease_until = ", now!(), " + ?3 WHERE id = ?1 AND attempt = ?2");
 
-macro_rules! complete {
-    ($before:literal) => {
-        concat!(
-            $before,
-            "UPDATE idem_records SET format = ?3, status = ?4, headers = ?5, body = ?6, expires_at = ",
-            now!(),
-            " + retention * 1000, attempt = NULL, lease_until = NULL, last_error = NULL, request = NULL \
-              WHERE id = ?1 AND attempt = ?2 RETURNING true"
-        )
-    };
-}
-
-pub(super) const COMPLETE: &str = complete!("");
+pub(super) const COMPLETE: &str = concat!(
+    "UPDATE idem_records SET format = ?3, status = ?4, headers = ?5, body = ?6, expires_at = ",
+    now!(),
+    " + retention * 1000, attempt = NULL, lease_until = NULL, last_error = NULL, request = NULL \
+      WHERE id = ?1 AND attempt = ?2 RETURNING true"
+);
 
 /// The savepoint is released here because only its own transaction has it: after the handler's COMMIT it is gone.
-pub(super) const COMPLETE_WITHIN: &str = complete!("RELEASE idem_claim; ");
+pub(super) static COMPLETE_WITHIN: LazyLock<String> = LazyLock::new(|| format!("RELEASE {}; {COMPLETE}", *SAVEPOINT));
 
 pub(super) const RELEASE: &str = "DELETE FROM idem_records WHERE id = ?1 AND attempt = ?2";
 
