@@ -79,8 +79,7 @@ impl Identity {
         Ok(Some(match context.handler.scope {
             ScopeRule::Account => RecordId::of_key(scope, key.as_bytes()),
             ScopeRule::AccountAndEndpoint => {
-                let (method, route) = request.endpoint();
-                RecordId::of_key_at_endpoint(scope, method.as_bytes(), route.as_bytes(), key.as_bytes())
+                RecordId::of_key_at(scope, parts.method.as_str().as_bytes(), request.endpoint(), key.as_bytes())
             }
         }))
     }

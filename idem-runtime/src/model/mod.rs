@@ -4,7 +4,9 @@
 //! | stored | rule or format | made by | pinned by |
 //! |---|---|---|---|
 //! | `idem_records.id` | `key` | [`RecordId::of_key`] | `record_id`, golden rows in `tests/conformance/schema.rs` |
-//! | | `key at endpoint` | [`RecordId::of_key_at_endpoint`] | the same |
+//! | | `key at route` | [`RecordId::of_key_at`], over `endpoint` | the same |
+//! | | `key at path` | [`RecordId::of_key_at`] | `record_id` |
+//! | | `key at endpoint`: retired, never used by a release; do not use the name again | – | – |
 //! | | `event` | [`RecordId::of_event`] | `record_id` |
 //! | | `message` | [`RecordId::of_message`] | `record_id` |
 //! | | `no key` (never a row; step keys derive from it) | [`RecordId::of_attempt_without_key`] | `record_id` |
@@ -24,6 +26,7 @@
 pub(crate) mod canonical_json;
 pub(crate) mod codec;
 pub(crate) mod digest;
+pub(crate) mod endpoint;
 pub(crate) mod fingerprint;
 pub(crate) mod handler_options;
 pub(crate) mod idempotency_key;

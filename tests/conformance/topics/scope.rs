@@ -134,6 +134,32 @@ async fn b13_with_the_endpoint_in_the_scope_the_same_key_is_another_operation() 
 }
 
 #[tokio::test]
+async fn b13_a_renamed_parameter_is_the_same_endpoint() {
+    let old = Service::start(Router::new().route("/orders/{id}", post(here)).route("/files/{*path}", post(here))).await;
+    let renamed = Router::new().route("/orders/{order_id}", post(here)).route("/files/{*rest}", post(here));
+    let new = old.beside(renamed).await;
+    let order = old.post("/orders/7", "k", "1").await;
+    assert_replay(&order, &new.post("/orders/7", "k", "1").await);
+    // The same endpoint with another order: a mismatch, as ever.
+    assert_problem(&new.post("/orders/8", "k", "1").await, 422, "idempotency-key-reuse");
+    let file = new.post("/files/a/b", "k", "1").await;
+    assert_replay(&file, &old.post("/files/a/b", "k", "1").await);
+    assert_eq!(old.counts().await, (2, 2, 2));
+}
+
+#[tokio::test]
+async fn b13_where_no_route_matched_the_whole_path_is_the_endpoint() {
+    let version = || Router::new().fallback(post(here));
+    let service = Service::start(Router::new().nest("/v1", version()).nest("/v2", version())).await;
+    let first = service.post("/v1/x", "k", "1").await;
+    let second = service.post("/v2/x", "k", "1").await;
+    assert_eq!((first.text(), second.text()), ("here 1", "here 2"));
+    assert_replay(&first, &service.post("/v1/x", "k", "1").await);
+    assert_replay(&second, &service.post("/v2/x", "k", "1").await);
+    assert_eq!(service.counts().await, (2, 2, 2));
+}
+
+#[tokio::test]
 async fn b13_with_the_account_alone_the_same_key_elsewhere_is_422() {
     let service = Service::start(routes()).await;
     let first = by(&service, "alice", "/pay", "1").await;
