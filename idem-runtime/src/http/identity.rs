@@ -45,7 +45,7 @@ impl Identity {
             KeySource::Header => self.by_header(request, context)?,
             KeySource::Event(OwnedMessageId(None)) => return Err(Code::EventIdMissing),
             KeySource::Event(OwnedMessageId(Some(id))) => {
-                Some(RecordId::of_event(self.scope()?, context.handler.operation, id))
+                Some(RecordId::of_event(&self.scope(context)?, context.handler.operation, id))
             }
         };
         let Some(id) = id else { return Ok(None) };
@@ -75,7 +75,7 @@ impl Identity {
             Err(KeyError::Missing) => return Err(Code::KeyMissing),
             Err(KeyError::Malformed) => return Err(Code::KeyMalformed),
         };
-        let scope = self.scope()?;
+        let scope = &self.scope(context)?;
         Ok(Some(match context.handler.scope {
             ScopeRule::Account => RecordId::of_key(scope, key.as_bytes()),
             ScopeRule::AccountAndEndpoint => {
@@ -84,8 +84,8 @@ impl Identity {
         }))
     }
 
-    fn scope(&self) -> Result<&Digest, Code> {
-        self.scope.digest().ok_or_else(|| {
+    fn scope<Db: Backend>(&self, context: &RequestContext<Db>) -> Result<Digest, Code> {
+        context.idempotency.app.namespace.scope(&self.scope).ok_or_else(|| {
             tracing::error!("`scope_id` returned an empty part: reject callers without an identity in the extractor");
             Code::ScopeEmpty
         })

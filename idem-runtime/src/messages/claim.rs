@@ -19,7 +19,7 @@ use crate::{
         handler_options::HandlerOptions,
         message_id::{MessageId, OwnedMessageId},
         options::InProgress,
-        record::Record,
+        record::{Record, StoredRecord},
         record_id::RecordId,
         scope::ScopeId,
     },
@@ -32,10 +32,10 @@ impl<Db: Backend> Consumer<'_, Db> {
         let operation = self.operation;
         let refused = |why| Unclaimed { why, operation, started_at };
         let id = id.message_id().filter(|id| !id.is_empty()).ok_or_else(|| refused(Why::NoId))?;
-        let source = source.digest().ok_or_else(|| refused(Why::Store(Code::ScopeEmpty, None)))?;
+        let source = self.idempotency.app.namespace.scope(&source).ok_or_else(|| refused(Why::Store(Code::ScopeEmpty, None)))?;
         let fingerprint = self.payload.unwrap_or_else(Fingerprint::of_nothing);
         let request = ClaimRequest {
-            id: RecordId::of_message(source, operation, &id),
+            id: RecordId::of_message(&source, operation, &id),
             fingerprint,
             bytes: fingerprint,
             operation,
@@ -92,7 +92,7 @@ enum Why {
 impl Why {
     fn of(refusal: Refusal, request: &ClaimRequest) -> Self {
         match refusal {
-            Refusal::Completed(record) if request.matches(&record.fingerprint) => Self::Done(record),
+            Refusal::Completed(StoredRecord { record, .. }) if request.matches(&record.fingerprint) => Self::Done(record),
             Refusal::Completed(_) | Refusal::Mismatch => Self::OtherMessage,
             Refusal::InProgressRecord(_) | Refusal::InProgress(_) => Self::InProgress,
             Refusal::Store(error) => Self::Store(error.kind.into(), error.source),

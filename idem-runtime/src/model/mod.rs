@@ -11,6 +11,7 @@
 //! | | `message` | [`RecordId::of_message`] | `record_id` |
 //! | | `no key` (never a row; step keys derive from it) | [`RecordId::of_attempt_without_key`] | `record_id` |
 //! | part of every identifier | `scope`, `scope and` | `ScopeId` | `record_id` |
+//! | | `namespace`, in place of the scope if the application sets one | `Namespace` | `namespace` |
 //! | `idem_records.fingerprint` | 1 bytes | `fingerprint::Rule` | `fingerprint`, golden rows |
 //! | | 2 JSON | the same, over `canonical_json` | the same |
 //! | | 3 function | the same | `fingerprint` |
@@ -33,6 +34,7 @@ pub(crate) mod idempotency_key;
 pub(crate) mod lease_duration;
 pub(crate) mod limits;
 pub(crate) mod message_id;
+pub(crate) mod namespace;
 pub(crate) mod operation;
 pub(crate) mod options;
 pub(crate) mod record;

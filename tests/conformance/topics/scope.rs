@@ -2,10 +2,14 @@
 //! Nobody learns from an answer that another has used a key, and who is not let in leaves no record.
 
 use axum::{Router, body::Bytes, extract::State, http::StatusCode, routing::post};
-use idem_runtime::idempotent;
-use idem_tests::{http, soon};
+use idem_runtime::{Builder, idempotent};
+use idem_tests::{
+    http,
+    log_capture::{heard, listen},
+    soon,
+};
 
-use super::{Connection, app::*};
+use super::{Connection, Db, app::*};
 
 #[idempotent(scope = (account, endpoint))]
 async fn here(tx: &mut Connection, State(app): State<App>, account: Account) -> (StatusCode, String) {
@@ -167,6 +171,47 @@ async fn b13_with_the_account_alone_the_same_key_elsewhere_is_422() {
     assert_problem(&by(&service, "alice", "/hold", "1").await, 422, "idempotency-key-reuse");
     assert_replay(&first, &by(&service, "alice", "/pay", "1").await);
     assert_eq!(service.counts().await, (1, 1, 1));
+}
+
+/// Two services whose tables are one, each with its operation at the same path.
+async fn two_services(namespaces: [Option<&str>; 2]) -> [Service; 2] {
+    let with = |name: Option<&str>| {
+        let name = name.map(str::to_owned);
+        move |builder: Builder<Db>| match name {
+            Some(name) => builder.namespace(name),
+            None => builder,
+        }
+    };
+    let [first, second] = namespaces;
+    let one = Service::with(Router::new().route("/users", post(pay)), with(first)).await;
+    let two = one.beside_with(Router::new().route("/users", post(refund)), with(second)).await;
+    [one, two]
+}
+
+#[tokio::test]
+async fn b69_two_services_with_namespaces_share_no_key() {
+    for namespaces in [[None, Some("billing")], [Some("billing"), Some("mail")]] {
+        let [one, two] = two_services(namespaces).await;
+        let (first, second) = (one.post("/users", "k", "1").await, two.post("/users", "k", "1").await);
+        assert_eq!((first.text(), second.text()), ("run 1 for alice", "refund 2 for alice"));
+        assert_replay(&first, &one.post("/users", "k", "1").await);
+        assert_replay(&second, &two.post("/users", "k", "1").await);
+        assert_eq!(one.counts().await, (2, 2, 2));
+    }
+}
+
+#[tokio::test]
+async fn b69_a_replay_of_another_operation_is_a_warning_without_the_key() {
+    let [one, two] = two_services([None, None]).await;
+    listen();
+    let first = one.post("/users", "a-secret-key", "1").await;
+    assert_replay(&first, &one.post("/users", "a-secret-key", "1").await);
+    assert!(!heard().contains("another operation"), "{}", heard());
+    assert_replay(&first, &two.post("/users", "a-secret-key", "1").await);
+    let log = heard();
+    let warned = log.lines().find(|line| line.contains("another operation")).expect("a warning");
+    assert!(warned.contains("WARN") && warned.contains("operation=\"refund\"") && warned.contains("recorded=\"pay\""), "{warned}");
+    assert!(!log.contains("a-secret-key"));
 }
 
 #[tokio::test]
