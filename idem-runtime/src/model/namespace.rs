@@ -43,7 +43,10 @@ mod tests {
                 RecordId::of_key_at(&scope, b"POST", Endpoint::Route("/orders/{id}"), b"order-1"),
                 "926e83c6778e027200274d13380542cfda4bbc9a28af37b0b978483b21e8dd6e",
             ),
-            (RecordId::of_event(&scope, "paid", b"evt_1"), "af8c9351050b677aca112acce7587dc0dc0e395e7a39fac990d101aff0f0d4fe"),
+            (
+                RecordId::of_event(&scope, "paid", b"evt_1"),
+                "af8c9351050b677aca112acce7587dc0dc0e395e7a39fac990d101aff0f0d4fe",
+            ),
             (
                 RecordId::of_message(&scope, "send_receipt", b"m-1"),
                 "9e1fdc8b6ecedb3a76dcac3f31ecc10d23e63abbae71cca1d72af9f55be2e810",

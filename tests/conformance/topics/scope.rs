@@ -210,7 +210,10 @@ async fn b69_a_replay_of_another_operation_is_a_warning_without_the_key() {
     assert_replay(&first, &two.post("/users", "a-secret-key", "1").await);
     let log = heard();
     let warned = log.lines().find(|line| line.contains("another operation")).expect("a warning");
-    assert!(warned.contains("WARN") && warned.contains("operation=\"refund\"") && warned.contains("recorded=\"pay\""), "{warned}");
+    assert!(
+        warned.contains("WARN") && warned.contains("operation=\"refund\"") && warned.contains("recorded=\"pay\""),
+        "{warned}"
+    );
     assert!(!log.contains("a-secret-key"));
 }
 
