@@ -73,7 +73,7 @@ pub const GOLDEN: &str = "\
      '\\x026984b0f7404df73a04974880b6084dbdbd1422fb0e7bc35686eaff71d9cd21e6', \
      1, 402, '\\x', \
      '\\x', '2026-01-01Z', '2099-01-01Z'), \
-    ('\\x224059c23fc0b3857de55c5b346fb7f4d2b574dcf157f3e8aa2a0b5ee78e4f08', 'here', \
+    ('\\xbf8e96b8814a18e07b0980ffdee41e52c48cfaa6ab98988ef8b77a2e9559f801', 'here', \
      '\\x018ffe008eb4dbb512ceafb366b3c4cd01e937c1e6e53a4ce5de21dfdbc0926c64', \
      1, 204, '\\x', \
      '\\x', '2026-01-01Z', '2099-01-01Z')";

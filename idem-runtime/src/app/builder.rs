@@ -22,6 +22,7 @@ use crate::{
         handler_options::Policy,
         lease_duration::LeaseDuration,
         limits::{at_least_one, longer_than_zero, wait_longer_than_zero},
+        namespace::Namespace,
         retention::Retention,
     },
 };
@@ -49,6 +50,7 @@ use crate::model::options::*;
 pub struct Builder<Db: Backend> {
     pool: Pool<Db>,
     policy: Policy,
+    namespace: Namespace,
     database_timeout: Duration,
     render: Option<Box<Render>>,
     in_task: Option<InTask>,
@@ -74,8 +76,30 @@ with_options!(setters);
 
 impl<Db: Backend> Builder<Db> {
     pub(super) fn new(pool: Pool<Db>) -> Self {
-        let (policy, database_timeout) = (Policy::default(), Duration::from_secs(10));
-        Self { pool, policy, database_timeout, render: None, in_task: None }
+        Self {
+            pool,
+            policy: Policy::default(),
+            namespace: Namespace::default(),
+            database_timeout: Duration::from_secs(10),
+            render: None,
+            in_task: None,
+        }
+    }
+
+    /// Sets the namespace of this service's keys, events and messages. Set it if another service keeps its records in the
+    /// same table: without it, a request of one account with the same key, path and body gets the other service's response.
+    /// Default: none.
+    ///
+    /// Do not change it later: every stored operation would be new. All instances of one service need the same namespace.
+    /// The recovery finds stalled attempts by their operation, so give handlers with external effects names that differ
+    /// between the services: `operation = "billing.charge"`.
+    ///
+    /// # Panics
+    /// Unless the name is 1 to 128 visible ASCII characters.
+    #[track_caller]
+    pub fn namespace(mut self, namespace: impl AsRef<str>) -> Self {
+        self.namespace = Namespace::new(namespace.as_ref());
+        self
     }
 
     /// Sets how long one step against the database may take (a connection, a claim, a record, a commit) before the
@@ -140,9 +164,9 @@ impl<Db: Backend> Builder<Db> {
     pub fn build(self) -> Idempotency<Db> {
         let store = Store { pool: self.pool, timeout: self.database_timeout };
         let engine = Engine { store, in_flight: Arc::new(InFlight::default()) };
-        let (policy, render, in_task) = (self.policy, self.render, self.in_task);
-        let ignored_keys = IgnoredKeys::default();
-        let app = App { engine, policy, tasks: TaskTracker::new(), ignored_keys, in_task, render };
+        let Self { policy, namespace, render, in_task, .. } = self;
+        let (tasks, ignored_keys) = (TaskTracker::new(), IgnoredKeys::default());
+        let app = App { engine, policy, namespace, tasks, ignored_keys, in_task, render };
         Idempotency { app: Arc::new(app) }
     }
 }

@@ -24,7 +24,7 @@ use problem::{Code, Problem, Render};
 use crate::{
     backend::{Backend, error::Error},
     engine::{Engine, guarded},
-    model::{handler_options::Policy, options::Mismatch},
+    model::{handler_options::Policy, namespace::Namespace, options::Mismatch},
 };
 
 /// Protects handlers with the records of one database pool. Keep one in the application's state; cloning it is cheap.
@@ -62,6 +62,7 @@ pub struct Idempotency<Db: Backend> {
 pub(crate) struct App<Db: Backend> {
     pub(crate) engine: Engine<Db>,
     pub(crate) policy: Policy,
+    pub(crate) namespace: Namespace,
     pub(crate) tasks: TaskTracker,
     pub(crate) ignored_keys: IgnoredKeys,
     pub(crate) in_task: Option<InTask>,

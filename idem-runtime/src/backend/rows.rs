@@ -3,7 +3,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::model::{fingerprint::Fingerprint, record::Record, record_id::RecordId, retention::Retention};
+use crate::model::{fingerprint::Fingerprint, record::StoredRecord, record_id::RecordId, retention::Retention};
 
 /// The claim of a key.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ pub enum ClaimOutcome<Claimed> {
     /// The key is the caller's. Within a transaction the token proves at the end that it still is the same transaction.
     Claimed(Claimed),
     /// There is a completed record that has not expired.
-    Completed(Record),
+    Completed(StoredRecord),
     /// There is a record in progress: an attempt with external effects holds the key, live or stalled.
     InProgress(InProgressRecord),
     /// Another transaction that is still open holds the key.

@@ -11,7 +11,7 @@ use crate::{
     engine::in_flight::{InFlight, InFlightGuard},
     model::{
         options::{InProgress, Isolation},
-        record::Record,
+        record::StoredRecord,
     },
 };
 
@@ -60,7 +60,7 @@ pub(crate) trait Hold<Db: Backend>: Sized + Send {
 /// Why a body does not run.
 pub enum Refusal {
     /// There is a record. The caller compares its fingerprint.
-    Completed(Record),
+    Completed(StoredRecord),
     /// There is a record in progress with another fingerprint. The caller compares it by the rule that made it.
     InProgressRecord(InProgressRecord),
     /// The same request is running. The duration is the rest of its lease, if it has one.

@@ -47,7 +47,7 @@ impl Identity {
             KeySource::Event(Err(Panicked)) => return Err(Code::HandlerPanicked),
             KeySource::Event(Ok(OwnedMessageId(None))) => return Err(Code::EventIdMissing),
             KeySource::Event(Ok(OwnedMessageId(Some(id)))) => {
-                Some(RecordId::of_event(self.scope()?, context.handler.operation, id))
+                Some(RecordId::of_event(&self.scope(context)?, context.handler.operation, id))
             }
         };
         let Some(id) = id else { return Ok(None) };
@@ -81,18 +81,18 @@ impl Identity {
             Err(KeyError::Missing) => return Err(Code::KeyMissing),
             Err(KeyError::Malformed) => return Err(Code::KeyMalformed),
         };
-        let scope = self.scope()?;
+        let scope = &self.scope(context)?;
         Ok(Some(match context.handler.scope {
             ScopeRule::Account => RecordId::of_key(scope, key.as_bytes()),
             ScopeRule::AccountAndEndpoint => {
-                let (method, route) = request.endpoint();
-                RecordId::of_key_at_endpoint(scope, method.as_bytes(), route.as_bytes(), key.as_bytes())
+                RecordId::of_key_at(scope, parts.method.as_str().as_bytes(), request.endpoint(), key.as_bytes())
             }
         }))
     }
 
-    fn scope(&self) -> Result<&Digest, Code> {
-        self.scope.as_ref().map_err(|_| Code::HandlerPanicked)?.digest().ok_or_else(|| {
+    fn scope<Db: Backend>(&self, context: &RequestContext<Db>) -> Result<Digest, Code> {
+        let scope = self.scope.as_ref().map_err(|_| Code::HandlerPanicked)?;
+        context.idempotency.app.namespace.scope(scope).ok_or_else(|| {
             tracing::error!("`scope_id` returned an empty part: reject callers without an identity in the extractor");
             Code::ScopeEmpty
         })

@@ -9,7 +9,7 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use http::{header, request::Parts};
+use http::{Uri, header, request::Parts};
 
 use crate::{
     app::{
@@ -19,6 +19,7 @@ use crate::{
     },
     backend::Backend,
     model::{
+        endpoint::Endpoint,
         fingerprint::Subject,
         handler_options::{HandlerOptions, Policy},
         stored_request::StoredRequest,
@@ -38,14 +39,17 @@ pub(super) struct ExtractedRequest<T> {
 impl<T> ExtractedRequest<T> {
     /// The parts that a fingerprint is made of.
     pub(super) fn subject(&self) -> Subject<'_> {
-        let original = self.parts.extensions.get::<OriginalUri>();
-        let uri = original.map_or(&self.parts.uri, |OriginalUri(uri)| uri);
-        Subject { parts: &self.parts, uri, body: &self.body }
+        Subject { parts: &self.parts, uri: self.original_uri(), body: &self.body }
     }
 
-    /// The method and the route; the path if the request matched no route.
-    pub(super) fn endpoint(&self) -> (&str, &str) {
-        (self.parts.method.as_str(), self.route().unwrap_or(self.parts.uri.path()))
+    /// The route; the original path if the request matched no route. (The path that a nested fallback sees lacks the prefix.)
+    pub(super) fn endpoint(&self) -> Endpoint<'_> {
+        self.route().map_or(Endpoint::Path(self.original_uri().path()), Endpoint::Route)
+    }
+
+    /// The address that the client sent, before any router stripped a prefix.
+    fn original_uri(&self) -> &Uri {
+        self.parts.extensions.get::<OriginalUri>().map_or(&self.parts.uri, |OriginalUri(uri)| uri)
     }
 
     /// The route, if the request came by one.

@@ -23,7 +23,7 @@ use crate::{
     model::{
         fingerprint::Comparison,
         options::InProgress,
-        record::{Record, Unreadable},
+        record::{Record, StoredRecord, Unreadable},
         scope::ScopeId,
     },
 };
@@ -153,10 +153,10 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
             })
         };
         match refusal {
-            Refusal::Completed(record) => match compare(&record.fingerprint) {
+            Refusal::Completed(StoredRecord { operation, record }) => match compare(&record.fingerprint) {
                 Comparison::Other => self.problem(Code::KeyReuse),
                 Comparison::Unknown => self.unreadable(Unreadable::FingerprintRule),
-                Comparison::Same => self.replay(record),
+                Comparison::Same => self.replay(record, &operation),
             },
             Refusal::InProgressRecord(record) => match compare(&record.fingerprint) {
                 Comparison::Other => self.problem(Code::KeyReuse),
@@ -169,7 +169,14 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         }
     }
 
-    fn replay(&self, record: Record) -> Response {
+    fn replay(&self, record: Record, operation: &str) -> Response {
+        if operation != self.context.handler.operation {
+            tracing::warn!(
+                operation = self.context.handler.operation,
+                recorded = operation,
+                "a replay has the response of another operation: if two services share the table, set `Builder::namespace`"
+            );
+        }
         match replay(record, self.context.policy.set_cookie, self.context.handler.replays()) {
             Ok(response) => {
                 self.context.report(ResponseKind::Replayed);

@@ -15,8 +15,13 @@ use crate::{
     backend::{Backend, ClaimRequest, Durability},
     engine::{Claim, Panicked, Plans, Refusal, TransactionTerms, Writes},
     model::{
-        fingerprint::Fingerprint, handler_options::HandlerOptions, message_id::OwnedMessageId, options::InProgress,
-        record::Record, record_id::RecordId, scope::ScopeId,
+        fingerprint::Fingerprint,
+        handler_options::HandlerOptions,
+        message_id::OwnedMessageId,
+        options::InProgress,
+        record::{Record, StoredRecord},
+        record_id::RecordId,
+        scope::ScopeId,
     },
 };
 
@@ -33,10 +38,11 @@ impl<Db: Backend> Consumer<'_, Db> {
         let OwnedMessageId(id) = id.map_err(|Panicked| refused(Why::Panicked))?;
         let id = id.ok_or_else(|| refused(Why::NoId))?;
         let source = source.map_err(|Panicked| refused(Why::Panicked))?;
-        let source = source.digest().ok_or_else(|| refused(Why::Store(Code::ScopeEmpty, None)))?;
+        let source = self.idempotency.app.namespace.scope(&source);
+        let source = source.ok_or_else(|| refused(Why::Store(Code::ScopeEmpty, None)))?;
         let fingerprint = self.payload.unwrap_or_else(Fingerprint::of_nothing);
         let request = ClaimRequest {
-            id: RecordId::of_message(source, operation, &id),
+            id: RecordId::of_message(&source, operation, &id),
             fingerprint,
             bytes: fingerprint,
             operation,
@@ -100,7 +106,9 @@ enum Why {
 impl Why {
     fn of(refusal: Refusal, request: &ClaimRequest) -> Self {
         match refusal {
-            Refusal::Completed(record) if request.matches(&record.fingerprint) => Self::Done(record),
+            Refusal::Completed(StoredRecord { record, .. }) if request.matches(&record.fingerprint) => {
+                Self::Done(record)
+            }
             Refusal::Completed(_) | Refusal::Mismatch => Self::OtherMessage,
             Refusal::InProgressRecord(_) | Refusal::InProgress(_) => Self::InProgress,
             Refusal::Store(error) => Self::Store(error.kind.into(), error.source),

@@ -4,11 +4,14 @@
 //! | stored | rule or format | made by | pinned by |
 //! |---|---|---|---|
 //! | `idem_records.id` | `key` | [`RecordId::of_key`] | `record_id`, golden rows in `tests/conformance/schema.rs` |
-//! | | `key at endpoint` | [`RecordId::of_key_at_endpoint`] | the same |
+//! | | `key at route` | [`RecordId::of_key_at`], over `endpoint` | the same |
+//! | | `key at path` | [`RecordId::of_key_at`] | `record_id` |
+//! | | `key at endpoint`: retired, never used by a release; do not use the name again | – | – |
 //! | | `event` | [`RecordId::of_event`] | `record_id` |
 //! | | `message` | [`RecordId::of_message`] | `record_id` |
 //! | | `no key` (never a row; step keys derive from it) | [`RecordId::of_attempt_without_key`] | `record_id` |
 //! | part of every identifier | `scope`, `scope and` | `ScopeId` | `record_id` |
+//! | | `namespace`, in place of the scope if the application sets one | `Namespace` | `namespace` |
 //! | `idem_records.fingerprint` | 1 bytes | `fingerprint::Rule` | `fingerprint`, golden rows |
 //! | | 2 JSON | the same, over `canonical_json` | the same |
 //! | | 3 function | the same | `fingerprint` |
@@ -24,12 +27,14 @@
 pub(crate) mod canonical_json;
 pub(crate) mod codec;
 pub(crate) mod digest;
+pub(crate) mod endpoint;
 pub(crate) mod fingerprint;
 pub(crate) mod handler_options;
 pub(crate) mod idempotency_key;
 pub(crate) mod lease_duration;
 pub(crate) mod limits;
 pub(crate) mod message_id;
+pub(crate) mod namespace;
 pub(crate) mod operation;
 pub(crate) mod options;
 pub(crate) mod record;

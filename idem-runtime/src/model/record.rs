@@ -25,6 +25,13 @@ pub struct Record {
     pub(crate) body: Bytes,
 }
 
+/// A record as a look finds it.
+pub struct StoredRecord {
+    /// The operation that wrote it.
+    pub(crate) operation: String,
+    pub(crate) record: Record,
+}
+
 /// Why a stored record cannot be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unreadable {

@@ -1,9 +1,12 @@
-//! A record's primary key: a digest that identifies the operation, by one of five rules.
+//! A record's primary key: a digest that identifies the operation, by one of six rules.
 //! The rules are stored data: a changed byte would let every stored operation run again. Golden bytes pin each rule.
 
 use std::{fmt, str::FromStr};
 
-use crate::model::digest::Digest;
+use crate::model::{
+    digest::Digest,
+    endpoint::{Endpoint, without_names},
+};
 
 /// The identifier of a record, as lists, logs and [`Idempotency::resolve`](crate::Idempotency::resolve) use it: 64
 /// hexadecimal digits. Neither the key nor the scope can be read from it.
@@ -16,9 +19,13 @@ impl RecordId {
         Self(Digest::of("key", [scope.as_bytes(), key]))
     }
 
-    /// The rule of `scope = (account, endpoint)`: the same key at another method or route is another operation.
-    pub(crate) fn of_key_at_endpoint(scope: &Digest, method: &[u8], route: &[u8], key: &[u8]) -> Self {
-        Self(Digest::of("key at endpoint", [scope.as_bytes(), method, route, key]))
+    /// The two rules of `scope = (account, endpoint)`: the same key at another method, route or path is another operation.
+    pub(crate) fn of_key_at(scope: &Digest, method: &[u8], endpoint: Endpoint<'_>, key: &[u8]) -> Self {
+        let at = |rule, place: &str| Self(Digest::of(rule, [scope.as_bytes(), method, place.as_bytes(), key]));
+        match endpoint {
+            Endpoint::Route(route) => at("key at route", &without_names(route)),
+            Endpoint::Path(path) => at("key at path", path),
+        }
     }
 
     /// The rule of a webhook: one run of each operation for each event of a provider.
@@ -101,8 +108,12 @@ mod tests {
         for (id, golden) in [
             (RecordId::of_key(&scope, b"order-1"), "5ceb9ced4867ef6a13a49fae217ac5b8fa11a88e4f71d1a052768bc9ad5027c6"),
             (
-                RecordId::of_key_at_endpoint(&scope, b"POST", b"/orders/{id}", b"order-1"),
-                "760ed2212d796db1fa4ae09a23c41d39d5814af702462117b59d7d668b989b55",
+                RecordId::of_key_at(&scope, b"POST", Endpoint::Route("/orders/{id}"), b"order-1"),
+                "62d8cc85a411739abfc33d4570e2b49f701202d64c5f7113ea379d2fce475f61",
+            ),
+            (
+                RecordId::of_key_at(&scope, b"POST", Endpoint::Path("/orders/7"), b"order-1"),
+                "30a3e39b2492d4ac2a919110d25c55205402dd1425fa1c24063c8f7fafd41fd5",
             ),
             (
                 RecordId::of_event(&scope, "paid", b"evt_1"),

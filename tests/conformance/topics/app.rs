@@ -172,8 +172,13 @@ impl Service {
 
     /// The same application again, as in another process: it has its own pool and shares nothing in memory.
     pub async fn beside(&self, router: Router<App>) -> Self {
+        self.beside_with(router, plain).await
+    }
+
+    /// The same with an application's defaults.
+    pub async fn beside_with(&self, router: Router<App>, defaults: impl FnOnce(Builder<Db>) -> Builder<Db>) -> Self {
         let pool = self.database.pool(5).await;
-        let app = App { idempotency: Idempotency::builder(pool.clone()).build(), ..self.app.clone() };
+        let app = App { idempotency: defaults(Idempotency::builder(pool.clone())).build(), ..self.app.clone() };
         let server = Server::start(router.with_state(app.clone())).await;
         Self { app, pool, server, database: Arc::clone(&self.database) }
     }

@@ -2,10 +2,14 @@
 //! No response reveals that another caller has used a key, and a rejected caller leaves no record.
 
 use axum::{Router, body::Bytes, extract::State, http::StatusCode, routing::post};
-use idem_runtime::idempotent;
-use idem_tests::{http, soon};
+use idem_runtime::{Builder, idempotent};
+use idem_tests::{
+    http,
+    log_capture::{heard, listen},
+    soon,
+};
 
-use super::{Connection, app::*};
+use super::{Connection, Db, app::*};
 
 #[idempotent(scope = (account, endpoint))]
 async fn here(tx: &mut Connection, State(app): State<App>, account: Account) -> (StatusCode, String) {
@@ -134,6 +138,32 @@ async fn b13_with_the_endpoint_in_the_scope_the_same_key_is_another_operation() 
 }
 
 #[tokio::test]
+async fn b13_a_renamed_parameter_is_the_same_endpoint() {
+    let old = Service::start(Router::new().route("/orders/{id}", post(here)).route("/files/{*path}", post(here))).await;
+    let renamed = Router::new().route("/orders/{order_id}", post(here)).route("/files/{*rest}", post(here));
+    let new = old.beside(renamed).await;
+    let order = old.post("/orders/7", "k", "1").await;
+    assert_replay(&order, &new.post("/orders/7", "k", "1").await);
+    // The same endpoint with another order: a mismatch, as ever.
+    assert_problem(&new.post("/orders/8", "k", "1").await, 422, "idempotency-key-reuse");
+    let file = new.post("/files/a/b", "k", "1").await;
+    assert_replay(&file, &old.post("/files/a/b", "k", "1").await);
+    assert_eq!(old.counts().await, (2, 2, 2));
+}
+
+#[tokio::test]
+async fn b13_where_no_route_matched_the_whole_path_is_the_endpoint() {
+    let version = || Router::new().fallback(post(here));
+    let service = Service::start(Router::new().nest("/v1", version()).nest("/v2", version())).await;
+    let first = service.post("/v1/x", "k", "1").await;
+    let second = service.post("/v2/x", "k", "1").await;
+    assert_eq!((first.text(), second.text()), ("here 1", "here 2"));
+    assert_replay(&first, &service.post("/v1/x", "k", "1").await);
+    assert_replay(&second, &service.post("/v2/x", "k", "1").await);
+    assert_eq!(service.counts().await, (2, 2, 2));
+}
+
+#[tokio::test]
 async fn b13_with_the_account_alone_the_same_key_elsewhere_is_422() {
     let service = Service::start(routes()).await;
     let first = by(&service, "alice", "/pay", "1").await;
@@ -141,6 +171,50 @@ async fn b13_with_the_account_alone_the_same_key_elsewhere_is_422() {
     assert_problem(&by(&service, "alice", "/hold", "1").await, 422, "idempotency-key-reuse");
     assert_replay(&first, &by(&service, "alice", "/pay", "1").await);
     assert_eq!(service.counts().await, (1, 1, 1));
+}
+
+/// Two services whose tables are one, each with its operation at the same path.
+async fn two_services(namespaces: [Option<&str>; 2]) -> [Service; 2] {
+    let with = |name: Option<&str>| {
+        let name = name.map(str::to_owned);
+        move |builder: Builder<Db>| match name {
+            Some(name) => builder.namespace(name),
+            None => builder,
+        }
+    };
+    let [first, second] = namespaces;
+    let one = Service::with(Router::new().route("/users", post(pay)), with(first)).await;
+    let two = one.beside_with(Router::new().route("/users", post(refund)), with(second)).await;
+    [one, two]
+}
+
+#[tokio::test]
+async fn b69_two_services_with_namespaces_share_no_key() {
+    for namespaces in [[None, Some("billing")], [Some("billing"), Some("mail")]] {
+        let [one, two] = two_services(namespaces).await;
+        let (first, second) = (one.post("/users", "k", "1").await, two.post("/users", "k", "1").await);
+        assert_eq!((first.text(), second.text()), ("run 1 for alice", "refund 2 for alice"));
+        assert_replay(&first, &one.post("/users", "k", "1").await);
+        assert_replay(&second, &two.post("/users", "k", "1").await);
+        assert_eq!(one.counts().await, (2, 2, 2));
+    }
+}
+
+#[tokio::test]
+async fn b69_a_replay_of_another_operation_is_a_warning_without_the_key() {
+    let [one, two] = two_services([None, None]).await;
+    listen();
+    let first = one.post("/users", "a-secret-key", "1").await;
+    assert_replay(&first, &one.post("/users", "a-secret-key", "1").await);
+    assert!(!heard().contains("another operation"), "{}", heard());
+    assert_replay(&first, &two.post("/users", "a-secret-key", "1").await);
+    let log = heard();
+    let warned = log.lines().find(|line| line.contains("another operation")).expect("a warning");
+    assert!(
+        warned.contains("WARN") && warned.contains("operation=\"refund\"") && warned.contains("recorded=\"pay\""),
+        "{warned}"
+    );
+    assert!(!log.contains("a-secret-key"));
 }
 
 #[tokio::test]

@@ -18,7 +18,10 @@ use super::{
     Backend, Cause, ClaimOutcome, ClaimRequest, Conflict, Durability, Fault, InProgressRecord, OpenClaims, Purpose,
     ReadFirst, WriteOutcome, error::Error, fault::is_conflict, rows::milliseconds, savepoint::SAVEPOINT,
 };
-use crate::model::{options::Isolation, record::Record};
+use crate::model::{
+    options::Isolation,
+    record::{Record, StoredRecord},
+};
 use locks::Locks;
 
 mod check;
@@ -256,12 +259,15 @@ fn found<Token>(row: &PgRow) -> Result<Option<ClaimOutcome<Token>>, sqlx::Error>
             remaining: milliseconds(row.try_get("remaining")?),
         })));
     }
-    Ok(Some(ClaimOutcome::Completed(Record {
-        fingerprint,
-        format: row.try_get("format")?,
-        status: row.try_get("status")?,
-        headers: row.try_get("headers")?,
-        body: row.try_get::<Vec<u8>, _>("body")?.into(),
+    Ok(Some(ClaimOutcome::Completed(StoredRecord {
+        operation: row.try_get("operation")?,
+        record: Record {
+            fingerprint,
+            format: row.try_get("format")?,
+            status: row.try_get("status")?,
+            headers: row.try_get("headers")?,
+            body: row.try_get::<Vec<u8>, _>("body")?.into(),
+        },
     })))
 }
 

@@ -8,7 +8,7 @@ use crate::backend::savepoint::SAVEPOINT;
 /// A separate statement after the locks: its snapshot is younger than the locks, so it cannot miss a record that was
 /// committed just before the key's lock was free.
 pub(super) const LOOK: &str = "\
-    SELECT r.fingerprint, r.format, r.status, r.headers, r.body, r.attempt IS NOT NULL AS held, \
+    SELECT r.operation, r.fingerprint, r.format, r.status, r.headers, r.body, r.attempt IS NOT NULL AS held, \
            (extract(epoch FROM r.lease_until - clock_timestamp()) * 1000)::bigint AS remaining, \
            pg_current_xact_id_if_assigned()::text || ' ' || 'idem_records'::regclass::oid::text AS token, \
            current_setting('transaction_read_only') = 'on' AS read_only, \
@@ -101,7 +101,7 @@ macro_rules! durable {
 pub(super) const LEASE: &str = concat!(
     "\
     WITH held AS MATERIALIZED ( \
-        SELECT fingerprint, format, status, headers, body, attempt IS NOT NULL AS held, \
+        SELECT operation, fingerprint, format, status, headers, body, attempt IS NOT NULL AS held, \
                (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint AS remaining \
           FROM idem_records WHERE id = $1 AND expires_at > clock_timestamp() AND attempt IS DISTINCT FROM $2), \
     locks AS MATERIALIZED ( \

@@ -13,7 +13,10 @@ use super::{
     Backend, Cause, ClaimOutcome, ClaimRequest, Fault, InProgressRecord, OpenClaims, Purpose, ReadFirst, WriteOutcome,
     error::Error, rows::milliseconds,
 };
-use crate::model::{options::Isolation, record::Record};
+use crate::model::{
+    options::Isolation,
+    record::{Record, StoredRecord},
+};
 
 mod check;
 mod leases;
@@ -196,12 +199,15 @@ fn found(row: &SqliteRow) -> Result<ClaimOutcome<()>, sqlx::Error> {
             remaining: milliseconds(row.try_get("remaining")?),
         }));
     }
-    Ok(ClaimOutcome::Completed(Record {
-        fingerprint,
-        format: row.try_get("format")?,
-        status: row.try_get("status")?,
-        headers: row.try_get("headers")?,
-        body: row.try_get::<Vec<u8>, _>("body")?.into(),
+    Ok(ClaimOutcome::Completed(StoredRecord {
+        operation: row.try_get("operation")?,
+        record: Record {
+            fingerprint,
+            format: row.try_get("format")?,
+            status: row.try_get("status")?,
+            headers: row.try_get("headers")?,
+            body: row.try_get::<Vec<u8>, _>("body")?.into(),
+        },
     }))
 }
 

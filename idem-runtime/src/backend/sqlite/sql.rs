@@ -18,7 +18,7 @@ macro_rules! now {
 macro_rules! look {
     () => {
         concat!(
-            "SELECT fingerprint, format, status, headers, body, attempt IS NOT NULL AS held, lease_until - ",
+            "SELECT operation, fingerprint, format, status, headers, body, attempt IS NOT NULL AS held, lease_until - ",
             now!(),
             " AS remaining FROM idem_records WHERE id = ?1 AND expires_at > ",
             now!()
