@@ -27,7 +27,7 @@ enum Place {
 impl Attributes {
     pub(super) fn sort(attributes: &[Attribute], errors: &mut Errors) -> Self {
         let mut sorted = Self::default();
-        for attribute in attributes.iter().flat_map(|attribute| split_cfg_attr(&attribute)) {
+        for attribute in attributes.iter().flat_map(split_cfg_attr) {
             match place(&attribute) {
                 Place::Outer => sorted.outer.push(attribute),
                 Place::Inner => sorted.inner.push(attribute),

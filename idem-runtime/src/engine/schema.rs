@@ -9,7 +9,7 @@ use super::Store;
 use crate::backend::Backend;
 
 /// How long a migration is tried, and the pause between two tries.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(2);
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl<Db: Backend> Store<Db> {
