@@ -41,7 +41,7 @@ async fn nests(
     end(&how)
 }
 
-#[idempotent(scope = account)]
+#[idempotent(scope = account, effects = external, on_server_error = store)]
 async fn nests_at_the_end(
     attempt: &mut Attempt<Db>,
     State(app): State<App>,
