@@ -94,7 +94,7 @@ named! {
         Err Error FingerprintRule HandlerMarker HandlerOptions IdempotencyOn InProgress Message Methods None OPTIONS Duration core debug doc hidden new
         Ok OnAttempt OnDatabase Once Option Payload Probe Response Result ResultFallback ResultProbe Returned
         RunningAttempt ScopeRule Sized Some Tasks Unclaimed Unnamed Value Wait NONE account and argument arguments
-        attempt attempts begin begin_event call caught cause claim claimed documented event_id form from_millis
+        attempt attempts begin begin_event call caught cause claim claimed documented event_id form from_millis guarded
         function holds id idem_runtime idempotency into_result marker message mixed never of_events operation outcome
         param parameter payload payload_of private probe response result returned run scope scope_of settle source
         tasks transaction tx unclaimed r#as r#async r#await r#break r#const r#else r#enum r#fn r#for r#if r#impl
