@@ -105,7 +105,8 @@ use crate::{
 ///   nothing runs again, and recovery decides.
 /// - **`max_response`**: a larger response is not stored; everything is rolled back and the response is a 500. With
 ///   external effects that 500 is stored, or with `reconcile` recovery decides.
-/// - **`methods`**: the methods whose keys count. The others are idempotent by definition (RFC 9110).
+/// - **`methods`**: the methods whose requests are protected. RFC 9110 calls PUT and DELETE idempotent: add them if yours
+///   are not. A key sent with any other method is ignored; the first such request of an operation is logged as a warning.
 /// - **`set_cookie`**: whether `Set-Cookie` headers are stored and replayed.
 /// - **`effects`**: `database` if the handler only changes rows of this database; `external` if some of its effects are
 ///   in another system, where no rollback reaches them. See [below](#effects-in-other-systems).
