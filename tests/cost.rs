@@ -22,7 +22,7 @@ const SERVICE: &str = "service";
 
 /// The locks and BEGIN are one message.
 const BEGIN: &str = "SELECT pg_advisory_xact_lock_shared(";
-const LOOK: &str = "SELECT r.fingerprint";
+const LOOK: &str = "SELECT r.operation";
 const OWN: &str = "INSERT INTO effects";
 const RECORD: &str = "INSERT INTO idem_records AS r";
 

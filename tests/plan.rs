@@ -156,7 +156,7 @@ async fn b65_a_million_records_on_postgres() {
         let plans = std::mem::take(&mut *PLANS.lock().unwrap());
         let (key_index, in_progress) = ("idem_records_pkey", "idem_records_in_progress");
         for (statement, index, most) in [
-            ("SELECT r.fingerprint", key_index, 1.0),
+            ("SELECT r.operation", key_index, 1.0),
             ("WITH held AS", key_index, 1.0),
             ("SET format = ", key_index, 1.0),
             ("DELETE FROM idem_records WHERE id = $1", key_index, 1.0),
@@ -215,7 +215,7 @@ async fn b65_a_million_records_on_sqlite() {
         of.insert(statement.to_owned(), steps.join("\n"));
     }
     for (statement, step) in [
-        ("SELECT fingerprint", "SEARCH idem_records USING INDEX sqlite_autoindex_idem_records_1 (id=?)"),
+        ("SELECT operation, fingerprint", "SEARCH idem_records USING INDEX sqlite_autoindex_idem_records_1 (id=?)"),
         ("SET format = ?3", "USING INDEX sqlite_autoindex_idem_records_1 (id=?)"),
         ("DELETE FROM idem_records WHERE id = ?1", "USING INDEX sqlite_autoindex_idem_records_1 (id=?)"),
         ("SET attempt = ?1", "idem_records_in_progress (operation=? AND lease_until<?)"),
