@@ -21,6 +21,7 @@ const CRATES: [Crate; 2] = [
         folders: &["http/", "openapi/", "__private.rs"],
         files: &[
             ("app/builder.rs", "the application's renderer of problems returns a response"),
+            ("app/in_task.rs", "the hook wraps the future of a response"),
             ("app/mod.rs", "the same renderer, held"),
             ("app/problem.rs", "a problem is a response"),
             ("recovery/reconcile.rs", "the verdict of a reconciler is a response"),

@@ -24,7 +24,7 @@ pub struct ClaimRequest {
 pub enum Durability {
     /// As the session is set: effects and record are lost together, and a retry runs again.
     OfSession,
-    /// Never, if the database can be told so: a sender does not send again what was acknowledged.
+    /// Never, where the database allows this setting: a sender does not send again what was acknowledged.
     Demanded,
 }
 

@@ -79,7 +79,7 @@ pub(super) const SCHEMA_AS_MADE: &str = "\
      WHERE attrelid = to_regclass('idem_records') AND atttypid = 'bytea'::regtype \
        AND attname IN ('id', 'fingerprint', 'headers', 'body')";
 
-/// The rights that every request needs and the role does not have; NULL if there are none.
+/// The rights that every request needs and the role does not have; NULL if it has all of them.
 pub(super) const MISSING_RIGHTS: &str = "\
     SELECT string_agg(name, ', ') || ' on `idem_records`' FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS name \
      WHERE NOT has_table_privilege(to_regclass('idem_records'), name)";
@@ -88,7 +88,7 @@ pub(super) const MISSING_RIGHTS: &str = "\
 pub(super) const SETTINGS: &str = "\
     SELECT current_setting('synchronous_commit') = 'off', has_table_privilege('idem_records', 'DELETE')";
 
-/// Makes the commit of its own statement wait for the disk: the setting is read at the commit.
+/// Makes the commit of the statement around it wait for the disk: the setting is read at the commit.
 macro_rules! durable {
     () => {
         "CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END"
