@@ -44,6 +44,14 @@ impl Store {
         }
     }
 
+    /// Before a process opens it, a SQLite file is in WAL mode: SQLite refuses the change at once while another connection
+    /// writes, so the first question of a test could meet a lock.
+    async fn open(&self) {
+        if let Self::Sqlite(_) = self {
+            self.number("SELECT 1").await;
+        }
+    }
+
     async fn number(&self, sql: &str) -> i64 {
         let sql = AssertSqlSafe(sql.to_owned());
         match self {
@@ -117,11 +125,13 @@ fn command(store: &Store, lease: u64) -> Command {
 }
 
 async fn node(store: &Store, lease: u64) -> Process {
+    store.open().await;
     Process::start(command(store, lease)).await
 }
 
 /// A process that takes the time of day to be another one. Its monotonic clock, by which it waits, is the machine's.
 async fn node_at(store: &Store, lease: u64, time: &str) -> Process {
+    store.open().await;
     let mut command = command(store, lease);
     command.env("LD_PRELOAD", faketime()).env("FAKETIME", time).env("TZ", "UTC");
     command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
