@@ -17,6 +17,7 @@ mod leases;
 mod postgres;
 mod rows;
 mod savepoint;
+mod schema;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
@@ -25,8 +26,9 @@ pub(crate) use fault::{Fault, cause, database_cause};
 pub(crate) use leases::Leases;
 pub(crate) use rows::{
     AttemptId, ClaimOutcome, ClaimRequest, Conflict, Duplicate, Durability, Holder, InProgressRecord, LeaseRequest,
-    Purpose, StalledRow, Survey, Take, WriteOutcome,
+    Purpose, Session, StalledRow, Survey, Take, WriteOutcome,
 };
+pub(crate) use schema::Schema;
 
 /// The version of the schema that this build reads and writes.
 const SCHEMA_VERSION: i32 = 2;
@@ -81,7 +83,7 @@ pub trait Backend: private::Sealed + Leases {
     /// Reads the record outside any transaction.
     #[doc(hidden)]
     fn read(
-        connection: &mut Self::Connection,
+        connection: &mut Self::Connection, schema: &Schema,
         request: &ClaimRequest,
     ) -> impl Future<Output = Result<Option<ClaimOutcome<Self::Token>>, sqlx::Error>> + Send;
 
@@ -92,7 +94,7 @@ pub trait Backend: private::Sealed + Leases {
     /// Claims the key in the transaction that [`begin`](Self::begin) opened.
     #[doc(hidden)]
     fn claim(
-        connection: &mut Self::Connection,
+        connection: &mut Self::Connection, schema: &Schema,
         request: &ClaimRequest,
     ) -> impl Future<Output = Result<ClaimOutcome<Self::Token>, sqlx::Error>> + Send;
 
@@ -107,7 +109,7 @@ pub trait Backend: private::Sealed + Leases {
     /// Writes the record in the claim's transaction.
     #[doc(hidden)]
     fn record(
-        connection: &mut Self::Connection,
+        connection: &mut Self::Connection, schema: &Schema,
         token: &Self::Token,
         request: &ClaimRequest,
         record: Record,
@@ -144,11 +146,11 @@ pub trait Backend: private::Sealed + Leases {
 
     /// Deletes up to `limit` expired records and returns how many it deleted.
     #[doc(hidden)]
-    fn prune(connection: &mut Self::Connection, limit: i64) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
+    fn prune(connection: &mut Self::Connection, schema: &Schema, limit: i64) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
 
     /// Tries once to bring the schema to this build's version.
     #[doc(hidden)]
-    fn migrate(connection: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    fn migrate(connection: &mut Self::Connection, schema: &Schema) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Whether another transaction or process holds a lock that a migration needs, and nothing has changed.
     #[doc(hidden)]
@@ -156,7 +158,7 @@ pub trait Backend: private::Sealed + Leases {
 
     /// Checks that the schema is the one this build needs.
     #[doc(hidden)]
-    fn check(connection: &mut Self::Connection) -> impl Future<Output = Result<(), Error>> + Send;
+    fn check(connection: &mut Self::Connection, schema: &Schema) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
 /// Checks the version that a backend found; `None` if there is no schema.

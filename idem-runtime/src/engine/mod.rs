@@ -20,7 +20,7 @@ mod caught;
 mod claim;
 pub(crate) mod in_flight;
 mod lease;
-mod schema;
+mod migrate;
 mod settle;
 mod store;
 mod waiting;

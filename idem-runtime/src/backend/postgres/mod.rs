@@ -16,7 +16,7 @@ use sqlx_core::transaction::TransactionManager;
 
 use super::{
     Backend, Cause, ClaimOutcome, ClaimRequest, Conflict, Durability, Fault, InProgressRecord, OpenClaims, Purpose,
-    ReadFirst, WriteOutcome, error::Error, fault::is_conflict, rows::milliseconds, savepoint::SAVEPOINT,
+    ReadFirst, Schema, WriteOutcome, error::Error, fault::is_conflict, rows::milliseconds, savepoint::SAVEPOINT,
 };
 use crate::model::{
     options::Isolation,
@@ -45,7 +45,7 @@ impl Backend for Postgres {
     const OPEN_CLAIMS: OpenClaims = OpenClaims::Unseen;
 
     async fn read(
-        connection: &mut PgConnection,
+        connection: &mut PgConnection, schema: &Schema,
         request: &ClaimRequest,
     ) -> Result<Option<ClaimOutcome<Token>>, sqlx::Error> {
         let row = sqlx::query(sql::LOOK).bind(request.id.as_bytes()).fetch_one(connection).await?;
@@ -64,7 +64,7 @@ impl Backend for Postgres {
         AssertSqlSafe(format!("{}{before}BEGIN; SAVEPOINT {}", level(isolation), *SAVEPOINT)).into_sql_str()
     }
 
-    async fn claim(connection: &mut PgConnection, request: &ClaimRequest) -> Result<ClaimOutcome<Token>, sqlx::Error> {
+    async fn claim(connection: &mut PgConnection, schema: &Schema, request: &ClaimRequest) -> Result<ClaimOutcome<Token>, sqlx::Error> {
         let row = sqlx::query(sql::LOOK).bind(request.id.as_bytes()).fetch_one(&mut *connection).await?;
         if let Some(found) = found(&row)? {
             return Ok(found);
@@ -99,7 +99,7 @@ impl Backend for Postgres {
     }
 
     async fn record(
-        connection: &mut PgConnection,
+        connection: &mut PgConnection, schema: &Schema,
         token: &Token,
         request: &ClaimRequest,
         record: Record,
@@ -195,7 +195,7 @@ impl Backend for Postgres {
         }
     }
 
-    async fn prune(connection: &mut PgConnection, limit: i64) -> Result<u64, sqlx::Error> {
+    async fn prune(connection: &mut PgConnection, schema: &Schema, limit: i64) -> Result<u64, sqlx::Error> {
         // Under a stricter default of the database two pruners would meet in serialization failures.
         let mut transaction = connection.begin_with(sql::BEGIN_READ_COMMITTED).await?;
         let pruned = sqlx::query(sql::PRUNE).bind(limit).execute(&mut *transaction).await?.rows_affected();
@@ -203,7 +203,7 @@ impl Backend for Postgres {
         Ok(pruned)
     }
 
-    async fn migrate(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    async fn migrate(connection: &mut PgConnection, schema: &Schema) -> Result<(), sqlx::Error> {
         migrate::migrate(connection).await
     }
 
@@ -212,7 +212,7 @@ impl Backend for Postgres {
         code(error).as_deref() == Some("55P03")
     }
 
-    async fn check(connection: &mut PgConnection) -> Result<(), Error> {
+    async fn check(connection: &mut PgConnection, schema: &Schema) -> Result<(), Error> {
         check::check(connection).await
     }
 }
