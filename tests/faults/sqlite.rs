@@ -11,6 +11,7 @@ use idem_tests::{
     databases::{sqlite, sqlite_in_memory},
     http::{self, RawResponse, Server},
     service::{Account, Act, App, Failed, Order, Probe, order},
+    soon,
 };
 use serde_json::{Value, json};
 use sqlx::{
@@ -162,6 +163,28 @@ async fn b55_a_writer_elsewhere_beyond_the_patience() {
     service.pool.execute("INSERT INTO effects VALUES ('ordinary')").await.unwrap();
     assert_ran(&service.send("k", "write").await);
     assert_eq!((service.runs(), service.rows().await), (1, 2));
+}
+
+#[tokio::test]
+async fn a_replay_in_another_process_does_not_wait_for_a_handler() {
+    for mode in [SqliteJournalMode::Wal, SqliteJournalMode::Delete] {
+        let database = sqlite();
+        // Longer than the test takes: what waits for the handler waits for the end of the test.
+        let patience = Duration::from_secs(60);
+        let options = database.options().journal_mode(mode).busy_timeout(patience);
+        let service = Service::start(database.pool_with(2, options.clone()).await).await;
+        let long = |builder: Builder<Db>| builder.database_timeout(patience);
+        let other = Service::join(database.pool_with(2, options).await, long).await;
+        assert_ran(&service.send("done", "write").await);
+        let held = service.begin("held", "wait");
+        service.probe.gate.entered().await;
+        assert_replayed(&soon("a replay beside a handler", other.send("done", "write")).await);
+        let mismatch = soon("a mismatch beside a handler", other.send("done", "swallow_last")).await;
+        assert_problem(&mismatch, 422, "idempotency-key-reuse");
+        service.probe.gate.open();
+        assert_ran(&soon("the handler", held).await.unwrap());
+        assert_eq!((other.runs(), service.rows().await), (0, 2));
+    }
 }
 
 /// Without WAL a reader keeps a writer from committing, so the refusal comes at the very end.

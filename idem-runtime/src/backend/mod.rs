@@ -38,8 +38,8 @@ const SCHEMA_VERSION: i32 = 2;
 pub enum ReadFirst {
     /// Never: a claim does not wait for the handlers of other keys.
     Never,
-    /// While a body runs in this process: a claim would wait for the only writer.
-    WhileABodyRuns,
+    /// Always: a claim would wait for the only writer, in this process or another, and a replay need not.
+    Always,
 }
 
 /// Whether a claim by lease recognizes a handler with database effects that holds the key in an open transaction.

@@ -91,11 +91,6 @@ impl InFlight {
         }
     }
 
-    /// Whether any key's handler runs here.
-    pub(crate) fn any_running(&self) -> bool {
-        self.keys().values().any(|key| matches!(key.state, State::Running { .. }))
-    }
-
     pub(crate) fn has(&self, request: &ClaimRequest) -> bool {
         self.keys().contains_key(&request.id)
     }

@@ -150,7 +150,7 @@ impl<Db: Backend> Engine<Db> {
             }
         };
         let mut connection = self.store.connection().await.map_err(StoreError::of::<Db>)?;
-        if Db::READ_FIRST == ReadFirst::WhileABodyRuns && self.in_flight.any_running() {
+        if Db::READ_FIRST == ReadFirst::Always {
             let found = bounded(self.store.timeout, read(connection, request.clone())).await;
             match found?.map_err(StoreError::of::<Db>)? {
                 (_, Some(ClaimOutcome::Completed(record))) => return Ok(ClaimOutcome::Completed(record)),

@@ -43,7 +43,7 @@ impl Backend for Sqlite {
     type Token = ();
 
     /// Readers do not wait for the writer (in WAL mode), so a retry need not wait for another key's slow handler.
-    const READ_FIRST: ReadFirst = ReadFirst::WhileABodyRuns;
+    const READ_FIRST: ReadFirst = ReadFirst::Always;
 
     /// The statement waits for the writer.
     const OPEN_CLAIMS: OpenClaims = OpenClaims::Seen;
