@@ -61,6 +61,12 @@ mod private {
     impl Sealed for sqlx::Sqlite {}
 }
 
+/// A database in which the tables can be in a schema that the application chooses.
+pub trait Schemas: Backend {}
+
+#[cfg(feature = "postgres")]
+impl Schemas for sqlx::Postgres {}
+
 #[doc = include_str!("../docs/backend.md")]
 #[diagnostic::on_unimplemented(
     message = "idem has no tables on `{Self}`",
@@ -83,7 +89,8 @@ pub trait Backend: private::Sealed + Leases {
     /// Reads the record outside any transaction.
     #[doc(hidden)]
     fn read(
-        connection: &mut Self::Connection, schema: &Schema,
+        connection: &mut Self::Connection,
+        schema: &Schema,
         request: &ClaimRequest,
     ) -> impl Future<Output = Result<Option<ClaimOutcome<Self::Token>>, sqlx::Error>> + Send;
 
@@ -94,7 +101,8 @@ pub trait Backend: private::Sealed + Leases {
     /// Claims the key in the transaction that [`begin`](Self::begin) opened.
     #[doc(hidden)]
     fn claim(
-        connection: &mut Self::Connection, schema: &Schema,
+        connection: &mut Self::Connection,
+        schema: &Schema,
         request: &ClaimRequest,
     ) -> impl Future<Output = Result<ClaimOutcome<Self::Token>, sqlx::Error>> + Send;
 
@@ -109,7 +117,8 @@ pub trait Backend: private::Sealed + Leases {
     /// Writes the record in the claim's transaction.
     #[doc(hidden)]
     fn record(
-        connection: &mut Self::Connection, schema: &Schema,
+        connection: &mut Self::Connection,
+        schema: &Schema,
         token: &Self::Token,
         request: &ClaimRequest,
         record: Record,
@@ -146,11 +155,18 @@ pub trait Backend: private::Sealed + Leases {
 
     /// Deletes up to `limit` expired records and returns how many it deleted.
     #[doc(hidden)]
-    fn prune(connection: &mut Self::Connection, schema: &Schema, limit: i64) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
+    fn prune(
+        connection: &mut Self::Connection,
+        schema: &Schema,
+        limit: i64,
+    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
 
     /// Tries once to bring the schema to this build's version.
     #[doc(hidden)]
-    fn migrate(connection: &mut Self::Connection, schema: &Schema) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    fn migrate(
+        connection: &mut Self::Connection,
+        schema: &Schema,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Whether another transaction or process holds a lock that a migration needs, and nothing has changed.
     #[doc(hidden)]

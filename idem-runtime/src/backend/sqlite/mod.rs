@@ -10,8 +10,8 @@ use sqlx::{
 use sqlx_core::transaction::TransactionManager;
 
 use super::{
-    Backend, Cause, ClaimOutcome, ClaimRequest, Fault, InProgressRecord, OpenClaims, Purpose, ReadFirst, Schema, WriteOutcome,
-    error::Error, rows::milliseconds,
+    Backend, Cause, ClaimOutcome, ClaimRequest, Fault, InProgressRecord, OpenClaims, Purpose, ReadFirst, Schema,
+    WriteOutcome, error::Error, rows::milliseconds,
 };
 use crate::model::{
     options::Isolation,
@@ -49,7 +49,8 @@ impl Backend for Sqlite {
     const OPEN_CLAIMS: OpenClaims = OpenClaims::Seen;
 
     async fn read(
-        connection: &mut SqliteConnection, _: &Schema,
+        connection: &mut SqliteConnection,
+        _: &Schema,
         request: &ClaimRequest,
     ) -> Result<Option<ClaimOutcome<()>>, sqlx::Error> {
         look(connection, sql::LOOK, request).await
@@ -59,7 +60,11 @@ impl Backend for Sqlite {
         sql::BEGIN.as_str().into_sql_str()
     }
 
-    async fn claim(connection: &mut SqliteConnection, _: &Schema, request: &ClaimRequest) -> Result<ClaimOutcome<()>, sqlx::Error> {
+    async fn claim(
+        connection: &mut SqliteConnection,
+        _: &Schema,
+        request: &ClaimRequest,
+    ) -> Result<ClaimOutcome<()>, sqlx::Error> {
         Ok(look(connection, sql::LOOK_TO_WRITE, request).await?.unwrap_or(ClaimOutcome::Claimed(())))
     }
 
@@ -72,7 +77,8 @@ impl Backend for Sqlite {
     }
 
     async fn record(
-        connection: &mut SqliteConnection, _: &Schema,
+        connection: &mut SqliteConnection,
+        _: &Schema,
         (): &(),
         request: &ClaimRequest,
         record: Record,
