@@ -176,7 +176,7 @@ impl<Db: Backend> Builder<Db> {
 
 impl<Db: Schemas> Builder<Db> {
     /// Sets the schema of the tables `idem_records` and `idem_schema`. Every statement names it, so the `search_path`
-    /// does not matter. `migrate` creates the schema if there is none. Default: the first schema of the session's
+    /// does not matter. `migrate` creates the schema if it does not exist. Default: the first schema of the session's
     /// `search_path`.
     ///
     /// ```

@@ -199,7 +199,7 @@ impl From<SettleErrorKind> for Code {
             SettleErrorKind::TransactionEnded => {
                 tracing::error!(
                     "the transaction is not the one that was opened, so the response was not stored: the handler ran \
-                     COMMIT or ROLLBACK, changed the search_path, leaked a nested transaction, or a nested `begin` \
+                     COMMIT or ROLLBACK, leaked a nested transaction, or a nested `begin` \
                      failed or was cancelled"
                 );
                 Self::TransactionEnded

@@ -13,6 +13,7 @@ use crate::{
 pub(crate) mod error;
 mod fault;
 mod leases;
+pub mod migrations;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod rows;

@@ -96,12 +96,17 @@ async fn missing(connection: &mut PgConnection, schema: &Schema) -> Result<Optio
 }
 
 async fn warn_of_settings(connection: &mut PgConnection, schema: &Schema) -> Result<(), Error> {
-    let (not_durable, may_delete): (bool, bool) =
+    let (not_durable, may_delete, row_security): (bool, bool, bool) =
         sqlx::query_as(sql::within(schema, sql::SETTINGS)).fetch_one(connection).await?;
     if not_durable {
         tracing::warn!(
             "synchronous_commit is off: a crash of the server can lose responses that clients have, with their effects \
              (not those of consumers, webhooks and external effects)"
+        );
+    }
+    if row_security {
+        tracing::warn!(
+            "row-level security applies to `idem_records`: a record that its policies hide makes every retry fail"
         );
     }
     if !may_delete {

@@ -32,6 +32,8 @@ mod migrate;
 mod record;
 mod sql;
 
+pub(super) use migrate::MIGRATIONS;
+
 type Manager = <Postgres as Database>::TransactionManager;
 
 /// What the claim found.

@@ -110,7 +110,7 @@ pub(super) const MISSING_RIGHTS: &str = "\
 
 /// Settings that are allowed, and that an operator should know of.
 pub(super) const SETTINGS: &str = "\
-    SELECT current_setting('synchronous_commit') = 'off', has_table_privilege('idem_records', 'DELETE')";
+    SELECT current_setting('synchronous_commit') = 'off', has_table_privilege('idem_records', 'DELETE'), row_security_active('idem_records')";
 
 /// Makes the commit of the statement around it wait for the disk: the setting is read at the commit.
 macro_rules! durable {

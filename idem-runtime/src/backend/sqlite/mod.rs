@@ -23,6 +23,8 @@ mod leases;
 mod migrate;
 mod sql;
 
+pub(super) use migrate::MIGRATIONS;
+
 type Manager = <Sqlite as Database>::TransactionManager;
 
 /// Primary result codes (the low byte of an extended one): <https://sqlite.org/rescode.html>.
