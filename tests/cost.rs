@@ -29,6 +29,7 @@ const RECORD: &str = "INSERT INTO idem_records AS r";
 /// With external effects: the claim reads, locks and inserts in one statement, which commits by itself.
 const LEASE: &str = "WITH held AS MATERIALIZED";
 const BEGIN_TO_COMPLETE: &str = "SET LOCAL idem.attempt";
+const RESTORE: &str = "SELECT set_config('role', current_setting('idem.role'), true)";
 const COMPLETE: &str = "UPDATE idem_records SET format = ";
 /// Renewing a lease, or ending it.
 const RENEW: &str = "UPDATE idem_records SET lease_until = clock_timestamp() + make_interval(secs => $3) WHERE";

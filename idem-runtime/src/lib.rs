@@ -187,7 +187,7 @@ pub use crate::{
         drain::DrainError,
         problem::{Code, Problem},
     },
-    backend::{Backend, error::Error},
+    backend::{Backend, error::Error, migrations},
     engine::attempt::Attempt,
     http::{headers, response::Settle},
     model::{

@@ -1,10 +1,12 @@
 //! The suite on PostgreSQL: what differs from the other databases.
 //! A topic about PostgreSQL alone is a file in `postgres/`, and is listed here.
 
+pub use idem_runtime::migrations::POSTGRES as MIGRATIONS;
 pub use idem_tests::databases::{Postgres as Database, postgres as fresh};
 pub use sqlx::{PgConnection as Connection, Postgres as Db};
 
 mod contention;
+mod session;
 #[path = "topics/mod.rs"]
 mod topics;
 

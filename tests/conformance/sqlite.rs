@@ -1,6 +1,7 @@
 //! The suite on SQLite: what differs from the other databases.
 //! A topic about SQLite alone is a file in `sqlite/`, and is listed here.
 
+pub use idem_runtime::migrations::SQLITE as MIGRATIONS;
 pub use idem_tests::databases::Sqlite as Database;
 pub use sqlx::{Sqlite as Db, SqliteConnection as Connection};
 

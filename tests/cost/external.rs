@@ -35,7 +35,7 @@ async fn effects_elsewhere_cost_two_commits_and_no_statement_more() {
     service.probe.gate.open();
     assert_ran(&first.await.unwrap());
     let all = log.statements_of(SERVICE).await;
-    assert_statements(&all, &[LEASE, BEGIN_TO_COMPLETE, OWN, COMPLETE, "COMMIT"]);
+    assert_statements(&all, &[LEASE, BEGIN_TO_COMPLETE, OWN, RESTORE, COMPLETE, "COMMIT"]);
     assert_eq!(commits(&all), 2);
 
     let mut log = StatementLog::start(&database).await;
@@ -51,7 +51,7 @@ async fn effects_elsewhere_on_a_new_connection_cost_the_same() {
     database.end_all_connections().await;
     let mut log = StatementLog::start(&database).await;
     assert_ran(&service.charge("/charge", "k", "write").await);
-    assert_statements(&log.statements_of(SERVICE).await, &[LEASE, BEGIN_TO_COMPLETE, OWN, COMPLETE, "COMMIT"]);
+    assert_statements(&log.statements_of(SERVICE).await, &[LEASE, BEGIN_TO_COMPLETE, OWN, RESTORE, COMPLETE, "COMMIT"]);
 }
 
 #[tokio::test]
@@ -150,7 +150,7 @@ async fn a_sweep_costs_one_statement_and_what_the_dead_cost() {
     assert_statements(&log.statements_of("sweeper").await, &[SURVEY]);
 
     let take = [BEGIN_TO_TAKE, TAKE, "COMMIT"];
-    let complete = [BEGIN_TO_COMPLETE, OWN, COMPLETE, "COMMIT"];
+    let complete = [BEGIN_TO_COMPLETE, OWN, RESTORE, COMPLETE, "COMMIT"];
     let mut log = StatementLog::start(&database).await;
     assert_eq!(service.charge("/doubt", "k", "panic").await.status, 500);
     assert_eq!(recovery.sweep().await.unwrap().completed, 1);
@@ -176,6 +176,6 @@ async fn a_sweep_costs_one_statement_and_what_the_dead_cost() {
         let workers = dead.min(8);
         assert_eq!((counted(SURVEY), counted(COMPLETE)), (1, dead));
         assert_eq!((counted(BEGIN_TO_TAKE), counted(TAKE)), (dead + 3 * workers, dead + 3 * workers));
-        assert_eq!(all.len() as u64, 1 + 4 * dead + 3 * (dead + 3 * workers));
+        assert_eq!(all.len() as u64, 1 + 5 * dead + 3 * (dead + 3 * workers));
     }
 }

@@ -71,17 +71,19 @@ async fn b56_a_transaction_that_only_looks_like_the_claims_stores_nothing() {
 }
 
 #[tokio::test]
-async fn b56_another_table_of_the_same_name_stores_nothing() {
+async fn b56_another_table_of_the_same_name_gets_no_record() {
     let database = postgres().await;
     let service = Service::start(&database).await;
     let tenant = "CREATE SCHEMA tenant; CREATE TABLE tenant.idem_records (LIKE idem_records INCLUDING ALL)";
     database.connect().await.execute(sqlx::raw_sql(tenant)).await.unwrap();
-    for (act, runs) in [("other_schema", 0), ("temporary_table", 2)] {
-        for run in [1, 2] {
-            assert_problem(&service.send(act, act).await, 500, "idempotency-transaction-ended");
-            assert_eq!((rows(&database, act).await, records(&database).await, service.runs()), (0, 0, runs + run));
-        }
+    // The first request finds out that the session is to be restored, which takes a second run. It does not help here.
+    for runs in [2, 3] {
+        assert_problem(&service.send("k", "temporary_table").await, 500, "idempotency-table-hidden");
+        assert_eq!((rows(&database, "k").await, records(&database).await, service.runs()), (0, 0, runs));
     }
+    assert_ran(&service.send("path", "other_schema").await);
+    assert_replayed(&service.send("path", "other_schema").await);
+    assert_eq!((rows(&database, "path").await, records(&database).await, service.runs()), (1, 1, 4));
     assert_eq!(count(&database, "tenant.idem_records").await, 0);
     assert_ran(&service.send("other", "write").await);
 }

@@ -14,9 +14,10 @@ use super::{
     ignored_keys::IgnoredKeys,
     in_task::InTask,
     problem::{Problem, Render},
+    sessions::Sessions,
 };
 use crate::{
-    backend::Backend,
+    backend::{Backend, Schema, Schemas},
     engine::{Engine, Store, in_flight::InFlight},
     model::{
         handler_options::Policy,
@@ -51,6 +52,7 @@ pub struct Builder<Db: Backend> {
     pool: Pool<Db>,
     policy: Policy,
     namespace: Namespace,
+    schema: Schema,
     database_timeout: Duration,
     render: Option<Box<Render>>,
     in_task: Option<InTask>,
@@ -80,6 +82,7 @@ impl<Db: Backend> Builder<Db> {
             pool,
             policy: Policy::default(),
             namespace: Namespace::default(),
+            schema: Schema::default(),
             database_timeout: Duration::from_secs(10),
             render: None,
             in_task: None,
@@ -162,12 +165,32 @@ impl<Db: Backend> Builder<Db> {
     /// Builds the [`Idempotency`]. Sends nothing to the database.
     #[must_use]
     pub fn build(self) -> Idempotency<Db> {
-        let store = Store { pool: self.pool, timeout: self.database_timeout };
+        let store = Store { pool: self.pool, timeout: self.database_timeout, schema: self.schema };
         let engine = Engine { store, in_flight: Arc::new(InFlight::default()) };
         let Self { policy, namespace, render, in_task, .. } = self;
-        let (tasks, ignored_keys) = (TaskTracker::new(), IgnoredKeys::default());
-        let app = App { engine, policy, namespace, tasks, ignored_keys, in_task, render };
+        let (tasks, ignored_keys, sessions) = (TaskTracker::new(), IgnoredKeys::default(), Sessions::default());
+        let app = App { engine, policy, namespace, tasks, ignored_keys, sessions, in_task, render };
         Idempotency { app: Arc::new(app) }
+    }
+}
+
+impl<Db: Schemas> Builder<Db> {
+    /// Sets the schema of the tables `idem_records` and `idem_schema`. Every statement names it, so the `search_path`
+    /// does not matter. `migrate` creates the schema if it does not exist. Default: the first schema of the session's
+    /// `search_path`.
+    ///
+    /// ```
+    /// # fn build(pool: sqlx::PgPool) -> idem_runtime::Idempotency<sqlx::Postgres> {
+    /// idem_runtime::Idempotency::builder(pool).schema("idem").build()
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    /// Unless the name is 1 to 63 ASCII letters, digits and underscores, and does not begin with a digit.
+    #[track_caller]
+    pub fn schema(mut self, schema: impl AsRef<str>) -> Self {
+        self.schema = Schema::named(schema.as_ref());
+        self
     }
 }
 

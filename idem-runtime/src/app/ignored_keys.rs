@@ -1,23 +1,20 @@
 //! Tells operators of keys that protect nothing: a client sends one with a method that the handler does not protect.
 //! One warning for each operation, with its route. The path is the client's text, so it is not logged.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Mutex, PoisonError},
-};
-
 use http::Method;
+
+use super::operations::Operations;
 
 /// The operations that were warned of.
 #[derive(Default)]
 pub(crate) struct IgnoredKeys {
-    warned: Mutex<BTreeSet<&'static str>>,
+    warned: Operations,
 }
 
 impl IgnoredKeys {
     /// Warns of a key that was ignored, if it is the operation's first.
     pub(crate) fn warn(&self, operation: &'static str, method: &Method, route: Option<&str>) {
-        if self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(operation) {
+        if self.warned.insert(operation) {
             tracing::warn!(
                 operation,
                 %method,

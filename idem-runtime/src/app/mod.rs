@@ -12,14 +12,17 @@ pub(crate) mod builder;
 pub(crate) mod drain;
 mod ignored_keys;
 pub(crate) mod in_task;
+mod operations;
 pub(crate) mod problem;
 mod prune;
+pub(crate) mod sessions;
 pub(crate) mod telemetry;
 
 pub use builder::Builder;
 use ignored_keys::IgnoredKeys;
 use in_task::InTask;
 use problem::{Code, Problem, Render};
+use sessions::Sessions;
 
 use crate::{
     backend::{Backend, error::Error},
@@ -65,6 +68,7 @@ pub(crate) struct App<Db: Backend> {
     pub(crate) namespace: Namespace,
     pub(crate) tasks: TaskTracker,
     pub(crate) ignored_keys: IgnoredKeys,
+    pub(crate) sessions: Sessions,
     pub(crate) in_task: Option<InTask>,
     render: Option<Box<Render>>,
 }
@@ -129,7 +133,7 @@ impl<Db: Backend> Idempotency<Db> {
     /// - [`Error::ReadOnly`]: a standby, or a role or file that cannot write.
     /// - [`Error::Database`]: the database cannot be reached, or returned another error.
     pub async fn check(&self) -> Result<(), Error> {
-        self.app.engine.store.step(async move |mut connection| Db::check(&mut connection).await).await
+        self.app.engine.store.step(async move |mut connection, schema| Db::check(&mut connection, &schema).await).await
     }
 }
 

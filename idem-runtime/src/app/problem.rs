@@ -51,6 +51,9 @@ pub enum Code {
     RecordUnreadable,
     /// `idempotency-schema`, 500: the table is missing, has another version, or is not accessible.
     Schema,
+    /// `idempotency-table-hidden`, 500: the handler's role or `search_path` hides the table also from a record that is written
+    /// with those of the claim; nothing was saved in the database.
+    TableHidden,
     /// `idempotency-scope-empty`, 500: a part of the scope is empty.
     ScopeEmpty,
 }
@@ -146,6 +149,11 @@ impl Code {
                 "The idempotency store is not set up",
                 "The idempotency store is missing, has another version, or is not accessible. Nothing was executed.",
             ),
+            Self::TableHidden => (
+                "idempotency-table-hidden",
+                "The operation hid the idempotency store from itself",
+                "The operation changed its database role or search_path, or created a table of the same name, so its result could not be saved. Its changes to the database were rolled back.",
+            ),
             Self::ScopeEmpty => (
                 "idempotency-scope-empty",
                 "The caller could not be identified",
@@ -191,13 +199,14 @@ impl From<SettleErrorKind> for Code {
             SettleErrorKind::TransactionEnded => {
                 tracing::error!(
                     "the transaction is not the one that was opened, so the response was not stored: the handler ran \
-                     COMMIT or ROLLBACK, changed the search_path, leaked a nested transaction, or a nested `begin` \
+                     COMMIT or ROLLBACK, leaked a nested transaction, or a nested `begin` \
                      failed or was cancelled"
                 );
                 Self::TransactionEnded
             }
             SettleErrorKind::Unavailable => Self::StoreUnavailable,
             SettleErrorKind::Schema => Self::Schema,
+            SettleErrorKind::TableHidden => Self::TableHidden,
             SettleErrorKind::Unknown => Self::OutcomeUnknown,
         }
     }

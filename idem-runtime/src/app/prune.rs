@@ -29,8 +29,9 @@ impl<Db: Backend> Idempotency<Db> {
         let mut pruned = 0;
         loop {
             let store = &self.app.engine.store;
-            let batch =
-                store.unhurried_step(async move |mut connection| Db::prune(&mut connection, BATCH).await).await?;
+            let batch = store
+                .unhurried_step(async move |mut connection, schema| Db::prune(&mut connection, &schema, BATCH).await)
+                .await?;
             pruned += batch;
             if batch < BATCH.unsigned_abs() || stopped.is_cancelled() {
                 return Ok(pruned);

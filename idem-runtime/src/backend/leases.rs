@@ -5,7 +5,10 @@ use std::{future::Future, time::Duration};
 
 use sqlx::Database;
 
-use super::rows::{AttemptId, ClaimOutcome, Holder, LeaseRequest, StalledRow, Survey, Take, WriteOutcome};
+use super::{
+    rows::{AttemptId, ClaimOutcome, Holder, LeaseRequest, StalledRow, Survey, Take, WriteOutcome},
+    schema::Schema,
+};
 use crate::model::record::Record;
 
 /// The leases of a database. [`Backend`](super::Backend) has the contract of each method.
@@ -14,6 +17,7 @@ pub trait Leases: Database + Sized {
     #[doc(hidden)]
     fn lease(
         connection: &mut Self::Connection,
+        schema: &Schema,
         lease: &LeaseRequest,
     ) -> impl Future<Output = Result<ClaimOutcome<()>, sqlx::Error>> + Send;
 
@@ -21,6 +25,7 @@ pub trait Leases: Database + Sized {
     #[doc(hidden)]
     fn renew(
         connection: &mut Self::Connection,
+        schema: &Schema,
         holder: &Holder,
         length: Duration,
     ) -> impl Future<Output = Result<WriteOutcome, sqlx::Error>> + Send;
@@ -29,6 +34,7 @@ pub trait Leases: Database + Sized {
     #[doc(hidden)]
     fn complete(
         connection: &mut Self::Connection,
+        schema: &Schema,
         holder: &Holder,
         record: Record,
     ) -> impl Future<Output = Result<WriteOutcome, sqlx::Error>> + Send;
@@ -37,6 +43,7 @@ pub trait Leases: Database + Sized {
     #[doc(hidden)]
     fn complete_within(
         connection: &mut Self::Connection,
+        schema: &Schema,
         holder: &Holder,
         record: Record,
     ) -> impl Future<Output = Result<WriteOutcome, sqlx::Error>> + Send;
@@ -45,6 +52,7 @@ pub trait Leases: Database + Sized {
     #[doc(hidden)]
     fn release(
         connection: &mut Self::Connection,
+        schema: &Schema,
         holder: &Holder,
     ) -> impl Future<Output = Result<WriteOutcome, sqlx::Error>> + Send;
 
@@ -52,6 +60,7 @@ pub trait Leases: Database + Sized {
     #[doc(hidden)]
     fn postpone(
         connection: &mut Self::Connection,
+        schema: &Schema,
         holder: &Holder,
         pause: Duration,
         error: Option<&str>,
@@ -62,6 +71,7 @@ pub trait Leases: Database + Sized {
     #[doc(hidden)]
     fn take(
         connection: &mut Self::Connection,
+        schema: &Schema,
         take: Take<'_>,
         attempt: AttemptId,
         length: Duration,
@@ -71,6 +81,7 @@ pub trait Leases: Database + Sized {
     #[doc(hidden)]
     fn survey(
         connection: &mut Self::Connection,
+        schema: &Schema,
         operations: &[&str],
         max_tries: u32,
     ) -> impl Future<Output = Result<Survey, sqlx::Error>> + Send;
@@ -79,6 +90,7 @@ pub trait Leases: Database + Sized {
     #[doc(hidden)]
     fn stalled(
         connection: &mut Self::Connection,
+        schema: &Schema,
         limit: i64,
     ) -> impl Future<Output = Result<Vec<StalledRow>, sqlx::Error>> + Send;
 }

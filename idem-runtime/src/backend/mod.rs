@@ -13,10 +13,12 @@ use crate::{
 pub(crate) mod error;
 mod fault;
 mod leases;
+pub mod migrations;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod rows;
 mod savepoint;
+mod schema;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
@@ -25,8 +27,9 @@ pub(crate) use fault::{Fault, cause, database_cause};
 pub(crate) use leases::Leases;
 pub(crate) use rows::{
     AttemptId, ClaimOutcome, ClaimRequest, Conflict, Duplicate, Durability, Holder, InProgressRecord, LeaseRequest,
-    Purpose, StalledRow, Survey, Take, WriteOutcome,
+    Purpose, Session, StalledRow, Survey, Take, WriteOutcome,
 };
+pub(crate) use schema::Schema;
 
 /// The version of the schema that this build reads and writes.
 const SCHEMA_VERSION: i32 = 2;
@@ -59,6 +62,12 @@ mod private {
     impl Sealed for sqlx::Sqlite {}
 }
 
+/// A database in which the tables can be in a schema that the application chooses.
+pub trait Schemas: Backend {}
+
+#[cfg(feature = "postgres")]
+impl Schemas for sqlx::Postgres {}
+
 #[doc = include_str!("../docs/backend.md")]
 #[diagnostic::on_unimplemented(
     message = "idem has no tables on `{Self}`",
@@ -82,6 +91,7 @@ pub trait Backend: private::Sealed + Leases {
     #[doc(hidden)]
     fn read(
         connection: &mut Self::Connection,
+        schema: &Schema,
         request: &ClaimRequest,
     ) -> impl Future<Output = Result<Option<ClaimOutcome<Self::Token>>, sqlx::Error>> + Send;
 
@@ -93,6 +103,7 @@ pub trait Backend: private::Sealed + Leases {
     #[doc(hidden)]
     fn claim(
         connection: &mut Self::Connection,
+        schema: &Schema,
         request: &ClaimRequest,
     ) -> impl Future<Output = Result<ClaimOutcome<Self::Token>, sqlx::Error>> + Send;
 
@@ -108,6 +119,7 @@ pub trait Backend: private::Sealed + Leases {
     #[doc(hidden)]
     fn record(
         connection: &mut Self::Connection,
+        schema: &Schema,
         token: &Self::Token,
         request: &ClaimRequest,
         record: Record,
@@ -144,11 +156,18 @@ pub trait Backend: private::Sealed + Leases {
 
     /// Deletes up to `limit` expired records and returns how many it deleted.
     #[doc(hidden)]
-    fn prune(connection: &mut Self::Connection, limit: i64) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
+    fn prune(
+        connection: &mut Self::Connection,
+        schema: &Schema,
+        limit: i64,
+    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
 
     /// Tries once to bring the schema to this build's version.
     #[doc(hidden)]
-    fn migrate(connection: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    fn migrate(
+        connection: &mut Self::Connection,
+        schema: &Schema,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Whether another transaction or process holds a lock that a migration needs, and nothing has changed.
     #[doc(hidden)]
@@ -156,7 +175,7 @@ pub trait Backend: private::Sealed + Leases {
 
     /// Checks that the schema is the one this build needs.
     #[doc(hidden)]
-    fn check(connection: &mut Self::Connection) -> impl Future<Output = Result<(), Error>> + Send;
+    fn check(connection: &mut Self::Connection, schema: &Schema) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
 /// Checks the version that a backend found; `None` if there is no schema.

@@ -17,6 +17,7 @@ pub struct ClaimRequest {
     pub(crate) operation: &'static str,
     pub(crate) retention: Retention,
     pub durability: Durability,
+    pub(crate) session: Session,
 }
 
 /// Whether a crash of the database may undo what a claim's transaction has committed.
@@ -26,6 +27,15 @@ pub enum Durability {
     OfSession,
     /// Never, where the database allows this setting: a sender does not send again what was acknowledged.
     Demanded,
+}
+
+/// The role and the `search_path` that the record is written with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Session {
+    /// Those that the handler left.
+    AsLeft,
+    /// Those of the claim. The handler changes them, and they hide the table.
+    OfClaim,
 }
 
 impl ClaimRequest {
@@ -118,6 +128,8 @@ pub enum WriteOutcome {
     Lost,
     /// Not done: the transaction is no longer the one that was opened. The handler ended it.
     TransactionEnded,
+    /// Not done: the handler's role may not write the table, or another table has its name.
+    TableHidden,
 }
 
 impl WriteOutcome {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use sqlx::{Transaction, pool::PoolConnection};
 use sqlx_core::transaction::TransactionManager as _;
 
-use super::{Engine, Hold, StoreError, bounded, in_flight::InFlightGuard, log};
+use super::{Engine, Hold, Store, StoreError, bounded, in_flight::InFlightGuard, log};
 use crate::{
-    backend::{Backend, ClaimOutcome, ClaimRequest, Fault, Purpose},
+    backend::{Backend, ClaimOutcome, ClaimRequest, Fault, Purpose, Schema},
     model::options::Isolation,
 };
 
@@ -36,6 +36,7 @@ pub struct Claim<Db: Backend> {
     pub(super) token: Db::Token,
     pub(super) guard: InFlightGuard,
     pub(super) timeout: Duration,
+    pub(super) schema: Schema,
 }
 
 /// An open transaction that holds no key.
@@ -54,8 +55,8 @@ impl<Db: Backend> Hold<Db> for Claim<Db> {
         request: &ClaimRequest,
         terms: &TransactionTerms,
     ) -> Result<ClaimOutcome<Self>, StoreError> {
-        let timeout = engine.store.timeout;
-        let looked = bounded(timeout, begin_and_look(connection, *terms, request.clone())).await;
+        let Store { timeout, schema, .. } = engine.store.clone();
+        let looked = bounded(timeout, begin_and_look(connection, schema.clone(), *terms, request.clone())).await;
         let (transaction, outcome) = match looked? {
             Ok(looked) => looked,
             Err(error) if Db::fault(&error) == Fault::Transient => return Ok(ClaimOutcome::LookAgain),
@@ -64,7 +65,8 @@ impl<Db: Backend> Hold<Db> for Claim<Db> {
         match outcome.claimed() {
             Ok(token) => {
                 guard.runs(request, None);
-                Ok(ClaimOutcome::Claimed(Self { transaction, request: request.clone(), token, guard, timeout }))
+                let request = request.clone();
+                Ok(ClaimOutcome::Claimed(Self { transaction, request, token, guard, timeout, schema }))
             }
             Err(ClaimOutcome::ReadOnly) => {
                 // The connection is closed: the next one may be to a server that accepts writes.
@@ -90,6 +92,7 @@ pub(super) async fn roll_back<Db: Backend>(mut transaction: Transaction<'static,
 
 async fn begin_and_look<Db: Backend>(
     mut connection: PoolConnection<Db>,
+    schema: Schema,
     terms: TransactionTerms,
     request: ClaimRequest,
 ) -> Result<(Transaction<'static, Db>, ClaimOutcome<Db::Token>), sqlx::Error> {
@@ -98,7 +101,7 @@ async fn begin_and_look<Db: Backend>(
     }
     let opening = Db::begin(terms.isolation, Purpose::Claim(&request));
     let mut transaction = Transaction::begin(connection, Some(opening)).await?;
-    match Db::claim(&mut transaction, &request).await {
+    match Db::claim(&mut transaction, &schema, &request).await {
         Ok(outcome) => Ok((transaction, outcome)),
         Err(error) => {
             Db::abandon(transaction).await;

@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        backend::Durability,
+        backend::{Durability, Session},
         model::{fingerprint::Subject, options::FingerprintRule, retention::Retention},
     };
 
@@ -145,6 +145,7 @@ mod tests {
             operation: "pay",
             retention: Retention::DAY,
             durability: Durability::OfSession,
+            session: Session::AsLeft,
         }
     }
 

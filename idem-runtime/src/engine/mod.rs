@@ -7,7 +7,9 @@ use sqlx::pool::PoolConnection;
 use tokio::time::timeout;
 
 use crate::{
-    backend::{Backend, ClaimOutcome, ClaimRequest, Conflict, Duplicate, Fault, InProgressRecord, Purpose, ReadFirst},
+    backend::{
+        Backend, ClaimOutcome, ClaimRequest, Conflict, Duplicate, Fault, InProgressRecord, Purpose, ReadFirst, Schema,
+    },
     engine::in_flight::{InFlight, InFlightGuard},
     model::{
         options::{InProgress, Isolation},
@@ -20,7 +22,7 @@ mod caught;
 mod claim;
 pub(crate) mod in_flight;
 mod lease;
-mod schema;
+mod migrate;
 mod settle;
 mod store;
 mod waiting;
@@ -151,7 +153,7 @@ impl<Db: Backend> Engine<Db> {
         };
         let mut connection = self.store.connection().await.map_err(StoreError::of::<Db>)?;
         if Db::READ_FIRST == ReadFirst::Always {
-            let found = bounded(self.store.timeout, read(connection, request.clone())).await;
+            let found = bounded(self.store.timeout, read(connection, self.store.schema.clone(), request.clone())).await;
             match found?.map_err(StoreError::of::<Db>)? {
                 (_, Some(ClaimOutcome::Completed(record))) => return Ok(ClaimOutcome::Completed(record)),
                 (_, Some(ClaimOutcome::InProgress(record))) => return Ok(ClaimOutcome::InProgress(record)),
@@ -189,8 +191,9 @@ impl From<OverdueError> for StoreError {
 
 async fn read<Db: Backend>(
     mut connection: PoolConnection<Db>,
+    schema: Schema,
     request: ClaimRequest,
 ) -> Result<(PoolConnection<Db>, Option<ClaimOutcome<Db::Token>>), sqlx::Error> {
-    let found = Db::read(&mut connection, &request).await?;
+    let found = Db::read(&mut connection, &schema, &request).await?;
     Ok((connection, found))
 }

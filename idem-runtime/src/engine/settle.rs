@@ -42,6 +42,8 @@ pub enum SettleErrorKind {
     Unavailable,
     /// Rolled back: the table is not as it must be.
     Schema,
+    /// Rolled back: the handler's role or `search_path` hides the table.
+    TableHidden,
     /// The response to COMMIT was lost.
     Unknown,
 }
@@ -60,7 +62,7 @@ impl<Db: Backend> Claim<Db> {
 
     /// Commits the record, and the handler's writes if they are kept.
     pub(crate) async fn record(self, writes: Writes, record: Record) -> Result<(), SettleError> {
-        let Self { transaction, request, token, guard, timeout } = self;
+        let Self { transaction, request, token, guard, timeout, schema } = self;
         let settled = settle(timeout, async move {
             let mut transaction = transaction;
             let undone = match writes {
@@ -68,7 +70,7 @@ impl<Db: Backend> Claim<Db> {
                 Writes::Drop => Db::rewind(&mut transaction).await,
             };
             let written = match undone {
-                Ok(WriteOutcome::Written) => Db::record(&mut transaction, &token, &request, record).await,
+                Ok(WriteOutcome::Written) => Db::record(&mut transaction, &schema, &token, &request, record).await,
                 not_undone => not_undone,
             };
             to_commit(transaction, written).await
@@ -82,9 +84,9 @@ impl<Db: Backend> Claim<Db> {
     /// The claim, to record a 5xx or a panic; `None` if the database has aborted the transaction. Then nothing of the body has
     /// happened and nobody knows why, so the key is released.
     pub(crate) async fn unless_aborted(self) -> Result<Option<Self>, SettleError> {
-        let Self { transaction, request, token, guard, timeout } = self;
+        let Self { transaction, request, token, guard, timeout, schema } = self;
         match unless_aborted(timeout, transaction).await? {
-            Ok(transaction) => Ok(Some(Self { transaction, request, token, guard, timeout })),
+            Ok(transaction) => Ok(Some(Self { transaction, request, token, guard, timeout, schema })),
             Err(aborted) => {
                 let settled = settle(timeout, rewind_and_roll_back(aborted)).await;
                 drop(guard);
@@ -168,6 +170,7 @@ async fn give_up<Db: Backend>(
 ) -> SettleError {
     let unsettled = match written {
         Ok(WriteOutcome::Lost) => SettleErrorKind::RunAgain.into(),
+        Ok(WriteOutcome::TableHidden) => SettleErrorKind::TableHidden.into(),
         Ok(WriteOutcome::Written | WriteOutcome::TransactionEnded) => SettleErrorKind::TransactionEnded.into(),
         Err(error) => SettleError::of(Db::fault(&error), error),
     };

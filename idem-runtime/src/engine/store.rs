@@ -13,7 +13,7 @@ use sqlx::{Pool, Transaction, pool::PoolConnection};
 use tokio::{runtime::Handle, time::timeout};
 
 use crate::{
-    backend::{Backend, Purpose},
+    backend::{Backend, Purpose, Schema},
     model::options::Isolation,
 };
 
@@ -49,11 +49,13 @@ pub(crate) struct Store<Db: Backend> {
     pub(crate) pool: Pool<Db>,
     /// The longest that any single step against the database may take.
     pub(crate) timeout: Duration,
+    /// The schema that holds the tables.
+    pub(crate) schema: Schema,
 }
 
 impl<Db: Backend> Clone for Store<Db> {
     fn clone(&self) -> Self {
-        Self { pool: self.pool.clone(), timeout: self.timeout }
+        Self { pool: self.pool.clone(), timeout: self.timeout, schema: self.schema.clone() }
     }
 }
 
@@ -83,27 +85,29 @@ impl<Db: Backend> Store<Db> {
     }
 
     /// Runs one step on a connection of the pool, and waits for it no longer than the timeout.
-    pub(crate) async fn step<T, E, F>(&self, step: impl FnOnce(PoolConnection<Db>) -> F) -> Result<T, E>
+    pub(crate) async fn step<T, E, F>(&self, step: impl FnOnce(PoolConnection<Db>, Schema) -> F) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<sqlx::Error> + Send + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
     {
         let connection = self.connection().await?;
-        bounded(self.timeout, step(connection)).await.unwrap_or_else(|overdue| Err(sqlx::Error::from(overdue).into()))
+        bounded(self.timeout, step(connection, self.schema.clone()))
+            .await
+            .unwrap_or_else(|overdue| Err(sqlx::Error::from(overdue).into()))
     }
 
     /// Runs one step on a connection of the pool, and waits for it however long it takes: no request waits for it.
     pub(crate) async fn unhurried_step<T, F>(
         &self,
-        step: impl FnOnce(PoolConnection<Db>) -> F,
+        step: impl FnOnce(PoolConnection<Db>, Schema) -> F,
     ) -> Result<T, sqlx::Error>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, sqlx::Error>> + Send + 'static,
     {
         let connection = self.connection().await?;
-        to_completion(step(connection)).await
+        to_completion(step(connection, self.schema.clone())).await
     }
 
     /// Opens a transaction.
@@ -113,7 +117,7 @@ impl<Db: Backend> Store<Db> {
         purpose: Purpose<'_>,
     ) -> Result<Transaction<'static, Db>, sqlx::Error> {
         let statement = Db::begin(isolation, purpose);
-        self.step(|connection| Transaction::begin(connection, Some(statement))).await
+        self.step(|connection, _| Transaction::begin(connection, Some(statement))).await
     }
 }
 

@@ -53,11 +53,12 @@ impl Identity {
         let Some(id) = id else { return Ok(None) };
         let (fingerprint, bytes) = self.fingerprints(request, context);
         let (operation, retention) = (context.handler.operation, context.policy.retention);
+        let session = context.idempotency.app.sessions.of(operation);
         let durability = match self.key {
             KeySource::Header => Durability::OfSession,
             KeySource::Event(_) => Durability::Demanded,
         };
-        Ok(Some(ClaimRequest { id, fingerprint, bytes, operation, retention, durability }))
+        Ok(Some(ClaimRequest { id, fingerprint, bytes, operation, retention, durability, session }))
     }
 
     /// The record's identifier from scope and header; `None` if the method is not protected, or an optional key is

@@ -18,7 +18,7 @@ use crate::{
         problem::{Code, Problem},
         telemetry::ResponseKind,
     },
-    backend::{Cause, ClaimRequest},
+    backend::{Cause, ClaimRequest, Session},
     engine::{Panicked, Plans, Refusal, SettleErrorKind, caught},
     model::{
         fingerprint::Comparison,
@@ -50,6 +50,8 @@ pub struct Attempts<E: Effects, T> {
     /// How many attempts have started.
     started: u32,
     plans: Plans,
+    /// How the running attempt writes its record.
+    session: Session,
 }
 
 /// One attempt while its body runs. Dropping it rolls back, or with external effects leaves its record in progress.
@@ -72,6 +74,7 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
             identity: Identity { scope, key },
             started: 0,
             plans: Plans::Cached,
+            session: Session::AsLeft,
         }
     }
 
@@ -106,6 +109,7 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         }
         self.started += 1;
         let claim = self.identity.claim_request(&self.request, &self.context).map_err(|code| self.problem(code))?;
+        self.session = claim.as_ref().map_or(Session::AsLeft, |claim| claim.session);
         let context = ClaimContext {
             request: &self.context,
             in_progress,
@@ -130,6 +134,10 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         let (response, kind) = match E::settle(held, disposition, &self.context).await {
             Ok((response, kind)) => (response, if panicked { kind.of_panic() } else { kind }),
             Err(unsettled) if unsettled.kind == SettleErrorKind::RunAgain && self.started < MAX_ATTEMPTS => {
+                return None;
+            }
+            Err(unsettled) if unsettled.kind == SettleErrorKind::TableHidden && self.session == Session::AsLeft => {
+                self.context.idempotency.app.sessions.restore(self.context.handler.operation);
                 return None;
             }
             Err(unsettled) => {

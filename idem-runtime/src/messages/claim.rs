@@ -13,7 +13,7 @@ use crate::{
         telemetry::{ResponseKind, report},
     },
     backend::{Backend, ClaimRequest, Durability},
-    engine::{Claim, Panicked, Plans, Refusal, TransactionTerms, Writes},
+    engine::{Claim, Panicked, Plans, Refusal, SettleErrorKind, TransactionTerms, Writes},
     model::{
         fingerprint::Fingerprint,
         handler_options::HandlerOptions,
@@ -48,11 +48,15 @@ impl<Db: Backend> Consumer<'_, Db> {
             operation,
             retention: self.retention,
             durability: Durability::Demanded,
+            session: self.idempotency.app.sessions.of(operation),
         };
         let engine = &self.idempotency.app.engine;
         let terms = TransactionTerms { isolation: self.isolation, plans: Plans::Cached };
         match engine.claim::<Claim<Db>>(&request, &terms, InProgress::Reject).await {
-            Ok(claim) => Ok(Message { claim, operation, started_at }),
+            Ok(claim) => {
+                let idempotency = self.idempotency.clone();
+                Ok(Message { claim, idempotency, operation, started_at })
+            }
             Err(refusal) => Err(refused(Why::of(refusal, &request))),
         }
     }
@@ -81,6 +85,7 @@ pub async fn message<Db: Backend>(
 /// A claimed message. Dropping it rolls back.
 pub struct Message<Db: Backend> {
     claim: Claim<Db>,
+    idempotency: Idempotency<Db>,
     operation: &'static str,
     started_at: Instant,
 }
@@ -172,10 +177,16 @@ impl<Db: Backend> Message<Db> {
             Ok(json) => Record::of_value(self.claim.fingerprint(), json),
             Err(error) => return self.release(ConsumeError::Value(error)).await,
         };
-        let Self { claim, operation, started_at } = self;
+        let Self { claim, idempotency, operation, started_at } = self;
         let (kind, result) = match claim.record(Writes::Keep, record).await {
             Ok(()) => (ResponseKind::Stored, Ok(Once::Ran(value))),
-            Err(unsettled) => store(unsettled.kind.into(), unsettled.source),
+            Err(unsettled) => {
+                if unsettled.kind == SettleErrorKind::TableHidden {
+                    // The effect cannot run again here. The next delivery finds the session restored.
+                    idempotency.app.sessions.restore(operation);
+                }
+                store(unsettled.kind.into(), unsettled.source)
+            }
         };
         report(operation, kind, started_at);
         result

@@ -50,8 +50,11 @@ impl<Db: Backend> Idempotency<Db> {
     /// # Errors
     /// [`Error::Database`].
     pub async fn stalled(&self) -> Result<Vec<StalledAttempt>, Error> {
-        let listing =
-            self.app.engine.store.step(async move |mut connection| Db::stalled(&mut connection, MAX_LISTED).await);
+        let listing = self
+            .app
+            .engine
+            .store
+            .step(async move |mut connection, schema| Db::stalled(&mut connection, &schema, MAX_LISTED).await);
         Ok(listing.await?.into_iter().map(StalledAttempt::of).collect())
     }
 
@@ -84,8 +87,9 @@ impl<Db: Backend> Idempotency<Db> {
         // The caller may drop this future: the decision is logged all the same.
         to_completion(async move {
             let length = store.timeout.saturating_mul(2).min(LeaseDuration::MAX.length());
-            let taking = store
-                .step(async move |mut connection| Db::take(&mut connection, Take::One(&id), attempt, length).await);
+            let taking = store.step(async move |mut connection, schema| {
+                Db::take(&mut connection, &schema, Take::One(&id), attempt, length).await
+            });
             let operation = taking.await?.ok_or(ResolveError::NotStalled)?.operation;
             let lease = engine::Lease::taken_over(store, Holder { id, attempt });
             let ended = match decision {

@@ -34,9 +34,9 @@ impl<Db: Backend> Recovery<Db> {
     pub(crate) async fn sweep_until(&self, stopped: &CancellationToken) -> Result<SweepReport, Error> {
         let started_at = Instant::now();
         let (operations, max_tries): (Vec<_>, _) = (self.reconcilers.keys().cloned().collect(), self.max_tries);
-        let surveying = self.store().step(async move |mut connection| {
+        let surveying = self.store().step(async move |mut connection, schema| {
             let operations: Vec<_> = operations.iter().map(String::as_str).collect();
-            Db::survey(&mut connection, &operations, max_tries).await
+            Db::survey(&mut connection, &schema, &operations, max_tries).await
         });
         let survey = surveying.await?;
         surveyed(survey);
@@ -131,7 +131,9 @@ impl<Db: Backend> Recovery<Db> {
         let error = format!("the verdict could not be written: {:?}", unsettled.kind);
         let postponed = self
             .store()
-            .step(async move |mut connection| Db::postpone(&mut connection, &holder, pause, Some(&error), None).await)
+            .step(async move |mut connection, schema| {
+                Db::postpone(&mut connection, &schema, &holder, pause, Some(&error), None).await
+            })
             .await;
         if let Err(error) = postponed {
             tracing::error!(error = &error as &dyn std::error::Error, "the idempotency store failed");
@@ -205,9 +207,9 @@ impl<Db: Backend> Worker<Db> {
             .reconcile_timeout
             .saturating_add(self.recovery.store().timeout)
             .min(lease_duration::LeaseDuration::MAX.length());
-        let taking = self.recovery.store().step(async move |mut connection| {
+        let taking = self.recovery.store().step(async move |mut connection, schema| {
             let take = Take::Due { operation: &operation, sweep_age, max_tries };
-            Db::take(&mut connection, take, attempt, length).await
+            Db::take(&mut connection, &schema, take, attempt, length).await
         });
         Ok(taking.await?.map(|taken| (taken, attempt)))
     }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use axum::{Router, body::Bytes, extract::State, http::StatusCode, routing::post};
 use futures_util::future::join_all;
-use idem_runtime::{Error, Idempotency, idempotent};
+use idem_runtime::{Error, Idempotency, idempotent, migrations::Migration};
 use idem_tests::soon;
 use sqlx::migrate::Migrator;
 
-use super::{Connection, GOLDEN, NO_NUMBER, PAYMENTS, RETYPE, app::*, fresh};
+use super::{Connection, GOLDEN, MIGRATIONS, NO_NUMBER, PAYMENTS, RETYPE, app::*, fresh};
 
 #[idempotent(scope = (account, endpoint))]
 async fn here(tx: &mut Connection, State(app): State<App>, account: Account) -> StatusCode {
@@ -38,6 +38,22 @@ async fn migrate_may_be_called_again_and_by_many_at_once() {
         for migrated in join_all((0..5).map(|_| idempotency.migrate())).await {
             migrated.unwrap();
         }
+        idempotency.check().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn one_migrator_runs_the_applications_migrations_and_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("20250101000000_payments.sql"), PAYMENTS).unwrap();
+    let own = Migrator::new(folder.path()).await.unwrap();
+    let ours = MIGRATIONS.iter().map(Migration::for_sqlx);
+    let migrator = Migrator::with_migrations(own.migrations.iter().cloned().chain(ours).collect());
+    let database = fresh().await;
+    let pool = database.pool(2).await;
+    let idempotency = Idempotency::builder(pool.clone()).build();
+    for _ in 0..2 {
+        migrator.run(&pool).await.unwrap();
         idempotency.check().await.unwrap();
     }
 }

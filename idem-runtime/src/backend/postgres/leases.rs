@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use sqlx::{Connection, PgConnection, Postgres, Row, postgres::PgRow};
+use sqlx::{Connection, PgConnection, Postgres, Row, SqlStr, postgres::PgRow};
 
 use super::{code, found, locks::Locks, sql};
 use crate::{
     backend::{
-        AttemptId, ClaimOutcome, Holder, LeaseRequest, Leases, StalledRow, Survey, Take, WriteOutcome, rows::record_id,
+        AttemptId, ClaimOutcome, Holder, LeaseRequest, Leases, Schema, StalledRow, Survey, Take, WriteOutcome,
+        rows::record_id,
     },
     model::record::Record,
 };
@@ -41,11 +42,15 @@ macro_rules! alone {
 }
 
 impl Leases for Postgres {
-    async fn lease(connection: &mut PgConnection, lease: &LeaseRequest) -> Result<ClaimOutcome<()>, sqlx::Error> {
+    async fn lease(
+        connection: &mut PgConnection,
+        schema: &Schema,
+        lease: &LeaseRequest,
+    ) -> Result<ClaimOutcome<()>, sqlx::Error> {
         let Locks { key, requests: [bytes, fingerprint] } = Locks::of(&lease.claim);
         let leased = alone!(
             connection,
-            sqlx::query(sql::LEASE)
+            sqlx::query(sql::within(schema, sql::LEASE))
                 .bind(lease.claim.id.as_bytes())
                 .bind(lease.attempt.as_bytes())
                 .bind(lease.claim.operation)
@@ -72,12 +77,13 @@ impl Leases for Postgres {
 
     async fn renew(
         connection: &mut PgConnection,
+        schema: &Schema,
         holder: &Holder,
         length: Duration,
     ) -> Result<WriteOutcome, sqlx::Error> {
         let renewed = alone!(
             connection,
-            sqlx::query(sql::RENEW)
+            sqlx::query(sql::within(schema, sql::RENEW))
                 .bind(holder.id.as_bytes())
                 .bind(holder.attempt.as_bytes())
                 .bind(length.as_secs_f64())
@@ -90,29 +96,37 @@ impl Leases for Postgres {
 
     async fn complete(
         connection: &mut PgConnection,
+        schema: &Schema,
         holder: &Holder,
         record: Record,
     ) -> Result<WriteOutcome, sqlx::Error> {
-        let completed = alone!(connection, complete(&mut *connection, sql::COMPLETE, holder, &record).await);
+        let completed =
+            alone!(connection, complete(&mut *connection, sql::within(schema, sql::COMPLETE), holder, &record).await);
         Ok(WriteOutcome::of_rows(completed?))
     }
 
     async fn complete_within(
         connection: &mut PgConnection,
+        schema: &Schema,
         holder: &Holder,
         record: Record,
     ) -> Result<WriteOutcome, sqlx::Error> {
-        if complete(connection, sql::COMPLETE_WITHIN, holder, &record).await? == 1 {
+        sqlx::query(sql::RESTORE_MARKED_SESSION).execute(&mut *connection).await?;
+        if complete(connection, sql::within(schema, sql::COMPLETE_WITHIN), holder, &record).await? == 1 {
             return Ok(WriteOutcome::Written);
         }
         let marked = sqlx::query_scalar(sql::MARKED).bind(holder.attempt.as_bytes()).fetch_one(connection).await?;
         Ok(if marked { WriteOutcome::Lost } else { WriteOutcome::TransactionEnded })
     }
 
-    async fn release(connection: &mut PgConnection, holder: &Holder) -> Result<WriteOutcome, sqlx::Error> {
+    async fn release(
+        connection: &mut PgConnection,
+        schema: &Schema,
+        holder: &Holder,
+    ) -> Result<WriteOutcome, sqlx::Error> {
         let released = alone!(
             connection,
-            sqlx::query(sql::RELEASE)
+            sqlx::query(sql::within(schema, sql::RELEASE))
                 .bind(holder.id.as_bytes())
                 .bind(holder.attempt.as_bytes())
                 .execute(&mut *connection)
@@ -123,6 +137,7 @@ impl Leases for Postgres {
 
     async fn postpone(
         connection: &mut PgConnection,
+        schema: &Schema,
         holder: &Holder,
         pause: Duration,
         error: Option<&str>,
@@ -130,7 +145,7 @@ impl Leases for Postgres {
     ) -> Result<WriteOutcome, sqlx::Error> {
         let postponed = alone!(
             connection,
-            sqlx::query(sql::POSTPONE)
+            sqlx::query(sql::within(schema, sql::POSTPONE))
                 .bind(holder.id.as_bytes())
                 .bind(holder.attempt.as_bytes())
                 .bind(pause.as_secs_f64())
@@ -144,20 +159,22 @@ impl Leases for Postgres {
 
     async fn take(
         connection: &mut PgConnection,
+        schema: &Schema,
         take: Take<'_>,
         attempt: AttemptId,
         length: Duration,
     ) -> Result<Option<StalledRow>, sqlx::Error> {
         let statement = match take {
-            Take::Due { operation, sweep_age, max_tries } => sqlx::query(sql::TAKE_DUE)
+            Take::Due { operation, sweep_age, max_tries } => sqlx::query(sql::within(schema, sql::TAKE_DUE))
                 .bind(attempt.as_bytes())
                 .bind(length.as_secs_f64())
                 .bind(operation)
                 .bind(sweep_age.as_secs_f64())
                 .bind(max_tries.cast_signed()),
-            Take::One(id) => {
-                sqlx::query(sql::TAKE_ONE).bind(attempt.as_bytes()).bind(length.as_secs_f64()).bind(id.as_bytes())
-            }
+            Take::One(id) => sqlx::query(sql::within(schema, sql::TAKE_ONE))
+                .bind(attempt.as_bytes())
+                .bind(length.as_secs_f64())
+                .bind(id.as_bytes()),
         };
         // Under a stricter default of the database two nodes would meet in serialization failures.
         let mut transaction = connection.begin_with(sql::BEGIN_READ_COMMITTED).await?;
@@ -166,25 +183,41 @@ impl Leases for Postgres {
         row.as_ref().map(taken).transpose()
     }
 
-    async fn survey(connection: &mut PgConnection, operations: &[&str], max_tries: u32) -> Result<Survey, sqlx::Error> {
+    async fn survey(
+        connection: &mut PgConnection,
+        schema: &Schema,
+        operations: &[&str],
+        max_tries: u32,
+    ) -> Result<Survey, sqlx::Error> {
         let surveyed = alone!(
             connection,
-            sqlx::query(sql::SURVEY).bind(operations).bind(max_tries.cast_signed()).fetch_one(&mut *connection).await
+            sqlx::query(sql::within(schema, sql::SURVEY))
+                .bind(operations)
+                .bind(max_tries.cast_signed())
+                .fetch_one(&mut *connection)
+                .await
         );
         let row = surveyed?;
         let count = |column| row.try_get::<i64, _>(column).map(i64::cast_unsigned);
         Ok(Survey { due: count("due")?, gave_up: count("gave_up")?, no_reconciler: count("no_reconciler")? })
     }
 
-    async fn stalled(connection: &mut PgConnection, limit: i64) -> Result<Vec<StalledRow>, sqlx::Error> {
-        let rows = alone!(connection, sqlx::query(sql::STALLED).bind(limit).fetch_all(&mut *connection).await);
+    async fn stalled(
+        connection: &mut PgConnection,
+        schema: &Schema,
+        limit: i64,
+    ) -> Result<Vec<StalledRow>, sqlx::Error> {
+        let rows = alone!(
+            connection,
+            sqlx::query(sql::within(schema, sql::STALLED)).bind(limit).fetch_all(&mut *connection).await
+        );
         rows?.iter().map(listed).collect()
     }
 }
 
 async fn complete(
     connection: &mut PgConnection,
-    statement: &'static str,
+    statement: SqlStr,
     holder: &Holder,
     record: &Record,
 ) -> Result<u64, sqlx::Error> {

@@ -63,6 +63,10 @@ fn number(digest: &[u8]) -> i64 {
 pub(super) const DURABLE: &str =
     "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'; ";
 
+/// The role and the path that the record is completed with.
+const KEEP_SESSION: &str = "SELECT set_config('idem.role', current_setting('role'), true), \
+                                   set_config('idem.search_path', current_setting('search_path'), true); ";
+
 /// Marks the transaction that the message around it opens: a setting that goes with the transaction, however it ends.
 pub(super) fn mark(holder: &Holder) -> String {
     let mut statement = String::from("SET LOCAL idem.attempt = '");
@@ -71,6 +75,7 @@ pub(super) fn mark(holder: &Holder) -> String {
         let _written = write!(statement, "{byte:02x}");
     }
     statement.push_str("'; ");
+    statement.push_str(KEEP_SESSION);
     statement.push_str(DURABLE);
     statement
 }
@@ -79,7 +84,7 @@ pub(super) fn mark(holder: &Holder) -> String {
 mod tests {
     use super::*;
     use crate::{
-        backend::Durability,
+        backend::{Durability, Session},
         model::{record_id::RecordId, retention::Retention, scope::ScopeId},
     };
 
@@ -94,6 +99,7 @@ mod tests {
             operation: "pay",
             retention: Retention::DAY,
             durability: Durability::OfSession,
+            session: Session::AsLeft,
         };
         let Locks { key, requests } = Locks::of(&request);
         assert_eq!((key, requests), (6_695_617_813_952_327_530, [1_258_667_852_330_346_710; 2]));

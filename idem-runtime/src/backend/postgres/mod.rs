@@ -16,7 +16,8 @@ use sqlx_core::transaction::TransactionManager;
 
 use super::{
     Backend, Cause, ClaimOutcome, ClaimRequest, Conflict, Durability, Fault, InProgressRecord, OpenClaims, Purpose,
-    ReadFirst, WriteOutcome, error::Error, fault::is_conflict, rows::milliseconds, savepoint::SAVEPOINT,
+    ReadFirst, Schema, Session, WriteOutcome, error::Error, fault::is_conflict, rows::milliseconds,
+    savepoint::SAVEPOINT,
 };
 use crate::model::{
     options::Isolation,
@@ -28,13 +29,21 @@ mod check;
 mod leases;
 mod locks;
 mod migrate;
+mod record;
 mod sql;
+
+pub(super) use migrate::MIGRATIONS;
 
 type Manager = <Postgres as Database>::TransactionManager;
 
-/// The transaction's identifier and the table's, as the claim found them.
+/// What the claim found.
 #[derive(Debug)]
-pub struct Token(String);
+pub struct Token {
+    /// The identifiers of the transaction and of the table.
+    mark: String,
+    /// The role and the `search_path` that the record needs back, if the handler changes them.
+    session: Option<(String, String)>,
+}
 
 impl Backend for Postgres {
     type Token = Token;
@@ -46,9 +55,10 @@ impl Backend for Postgres {
 
     async fn read(
         connection: &mut PgConnection,
+        schema: &Schema,
         request: &ClaimRequest,
     ) -> Result<Option<ClaimOutcome<Token>>, sqlx::Error> {
-        let row = sqlx::query(sql::LOOK).bind(request.id.as_bytes()).fetch_one(connection).await?;
+        let row = sqlx::query(sql::within(schema, sql::LOOK)).bind(request.id.as_bytes()).fetch_one(connection).await?;
         found(&row)
     }
 
@@ -64,8 +74,13 @@ impl Backend for Postgres {
         AssertSqlSafe(format!("{}{before}BEGIN; SAVEPOINT {}", level(isolation), *SAVEPOINT)).into_sql_str()
     }
 
-    async fn claim(connection: &mut PgConnection, request: &ClaimRequest) -> Result<ClaimOutcome<Token>, sqlx::Error> {
-        let row = sqlx::query(sql::LOOK).bind(request.id.as_bytes()).fetch_one(&mut *connection).await?;
+    async fn claim(
+        connection: &mut PgConnection,
+        schema: &Schema,
+        request: &ClaimRequest,
+    ) -> Result<ClaimOutcome<Token>, sqlx::Error> {
+        let row =
+            sqlx::query(sql::within(schema, sql::LOOK)).bind(request.id.as_bytes()).fetch_one(&mut *connection).await?;
         if let Some(found) = found(&row)? {
             return Ok(found);
         }
@@ -75,19 +90,27 @@ impl Backend for Postgres {
         if !row.try_get::<bool, _>("permitted")? {
             return Ok(ClaimOutcome::NotPermitted);
         }
-        let Some(token) = row.try_get("token")? else {
+        let Some(mark) = row.try_get("token")? else {
             let Some(duplicate) = locks::holder(connection, &Locks::of(request)).await? else {
                 return Ok(ClaimOutcome::LookAgain);
             };
             // The holder of the lock may have come as late as this claim, and be about to find a record that was committed
             // after our first look. So look again.
-            let row = sqlx::query(sql::LOOK).bind(request.id.as_bytes()).fetch_one(connection).await?;
+            let row =
+                sqlx::query(sql::within(schema, sql::LOOK)).bind(request.id.as_bytes()).fetch_one(connection).await?;
             return Ok(found(&row)?.unwrap_or(ClaimOutcome::Running(Conflict { duplicate, remaining: None })));
         };
         if row.try_get("strict")? {
-            sqlx::query(sql::REACH_PAST_SNAPSHOT).bind(request.id.as_bytes()).execute(connection).await?;
+            sqlx::query(sql::within(schema, sql::REACH_PAST_SNAPSHOT))
+                .bind(request.id.as_bytes())
+                .execute(&mut *connection)
+                .await?;
         }
-        Ok(ClaimOutcome::Claimed(Token(token)))
+        let session = match request.session {
+            Session::AsLeft => None,
+            Session::OfClaim => Some(record::session(&sqlx::query(sql::SESSION).fetch_one(connection).await?)?),
+        };
+        Ok(ClaimOutcome::Claimed(Token { mark, session }))
     }
 
     async fn rewind(connection: &mut PgConnection) -> Result<WriteOutcome, sqlx::Error> {
@@ -100,29 +123,12 @@ impl Backend for Postgres {
 
     async fn record(
         connection: &mut PgConnection,
+        schema: &Schema,
         token: &Token,
         request: &ClaimRequest,
         record: Record,
     ) -> Result<WriteOutcome, sqlx::Error> {
-        let written = sqlx::query(sql::RECORD)
-            .bind(request.id.as_bytes())
-            .bind(request.operation)
-            .bind(record.fingerprint)
-            .bind(record.format)
-            .bind(record.status)
-            .bind(record.headers)
-            .bind(&record.body[..])
-            .bind(f64::from(request.retention.as_secs()))
-            .bind(&token.0)
-            .fetch_optional(&mut *connection)
-            .await?;
-        // The token comes back: no other statement's response can be taken for this one's.
-        if let Some(row) = written {
-            let proved = row.try_get::<&str, _>(0)? == token.0;
-            return Ok(if proved { WriteOutcome::Written } else { WriteOutcome::TransactionEnded });
-        }
-        let same = sqlx::query_scalar(sql::SAME_TRANSACTION).bind(&token.0).fetch_one(connection).await?;
-        Ok(if same { WriteOutcome::Lost } else { WriteOutcome::TransactionEnded })
+        record::record(connection, schema, token, request, record).await
     }
 
     async fn is_aborted(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
@@ -195,16 +201,17 @@ impl Backend for Postgres {
         }
     }
 
-    async fn prune(connection: &mut PgConnection, limit: i64) -> Result<u64, sqlx::Error> {
+    async fn prune(connection: &mut PgConnection, schema: &Schema, limit: i64) -> Result<u64, sqlx::Error> {
         // Under a stricter default of the database two pruners would meet in serialization failures.
         let mut transaction = connection.begin_with(sql::BEGIN_READ_COMMITTED).await?;
-        let pruned = sqlx::query(sql::PRUNE).bind(limit).execute(&mut *transaction).await?.rows_affected();
+        let pruned =
+            sqlx::query(sql::within(schema, sql::PRUNE)).bind(limit).execute(&mut *transaction).await?.rows_affected();
         transaction.commit().await?;
         Ok(pruned)
     }
 
-    async fn migrate(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-        migrate::migrate(connection).await
+    async fn migrate(connection: &mut PgConnection, schema: &Schema) -> Result<(), sqlx::Error> {
+        migrate::migrate(connection, schema).await
     }
 
     fn is_locked(error: &sqlx::Error) -> bool {
@@ -212,8 +219,8 @@ impl Backend for Postgres {
         code(error).as_deref() == Some("55P03")
     }
 
-    async fn check(connection: &mut PgConnection) -> Result<(), Error> {
-        check::check(connection).await
+    async fn check(connection: &mut PgConnection, schema: &Schema) -> Result<(), Error> {
+        check::check(connection, schema).await
     }
 }
 

@@ -3,7 +3,14 @@
 
 use std::sync::LazyLock;
 
-use crate::backend::savepoint::SAVEPOINT;
+use sqlx::SqlStr;
+
+use crate::backend::{Schema, savepoint::SAVEPOINT};
+
+/// A statement that names the tables in their schema.
+pub(super) fn within(schema: &Schema, statement: &'static str) -> SqlStr {
+    schema.sql(statement, '"')
+}
 
 /// A separate statement after the locks: its snapshot is younger than the locks, so it cannot miss a record that was
 /// committed just before the key's lock was free.
@@ -54,8 +61,25 @@ pub(super) const RECORD: &str = "\
      WHERE r.expires_at <= clock_timestamp() \
     RETURNING $9";
 
-pub(super) const SAME_TRANSACTION: &str = "\
-    SELECT pg_current_xact_id_if_assigned()::text || ' ' || 'idem_records'::regclass::oid::text IS NOT DISTINCT FROM $1";
+/// Why a record was not written: whether the transaction is the claim's, and whether the table is.
+pub(super) const WHY_NOT: &str = "\
+    SELECT coalesce(pg_current_xact_id_if_assigned()::text = split_part($1, ' ', 1), false) AS same_transaction, \
+           'idem_records'::regclass::oid::text = split_part($1, ' ', 2) AS same_table";
+
+/// The role and the path of a session.
+pub(super) const SESSION: &str =
+    "SELECT current_setting('role') AS role, current_setting('search_path') AS search_path";
+
+/// Sets both for the rest of the transaction, and returns what they were before.
+pub(super) const RESTORE_SESSION: &str = "\
+    SELECT current_setting('role') AS role, current_setting('search_path') AS search_path, \
+           set_config('role', $1, true), set_config('search_path', $2, true)";
+
+/// The same in a completing transaction, whose mark keeps both. In any other nothing is set.
+pub(super) const RESTORE_MARKED_SESSION: &str = "\
+    SELECT set_config('role', current_setting('idem.role'), true), \
+           set_config('search_path', current_setting('idem.search_path'), true) \
+     WHERE current_setting('idem.attempt', true) <> ''";
 
 /// Ends our own session on the server, so that the pool finds it closed and does not hand it out again. Rolls back first, since
 /// an aborted transaction would refuse the rest.
@@ -86,7 +110,7 @@ pub(super) const MISSING_RIGHTS: &str = "\
 
 /// Settings that are allowed, and that an operator should know of.
 pub(super) const SETTINGS: &str = "\
-    SELECT current_setting('synchronous_commit') = 'off', has_table_privilege('idem_records', 'DELETE')";
+    SELECT current_setting('synchronous_commit') = 'off', has_table_privilege('idem_records', 'DELETE'), row_security_active('idem_records')";
 
 /// Makes the commit of the statement around it wait for the disk: the setting is read at the commit.
 macro_rules! durable {
@@ -195,8 +219,12 @@ pub(super) const STALLED: &str = "\
 /// transaction of every handler, and new ones wait behind it.
 pub(super) const MIGRATED: &str = "\
     SELECT CASE WHEN to_regclass('idem_schema') IS NULL OR to_regclass('idem_records') IS NULL THEN 0 \
-                WHEN to_regclass('idem_records_in_progress') IS NULL THEN 1 \
+                WHEN NOT EXISTS (SELECT FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid \
+                                  WHERE indrelid = to_regclass('idem_records') AND relname = 'idem_records_in_progress') THEN 1 \
                 ELSE 2 END";
+
+/// Whether there is a schema of this name. To create one needs a right, even where it exists.
+pub(super) const HAS_NAMESPACE: &str = "SELECT to_regnamespace(quote_ident($1)) IS NOT NULL";
 
 /// Serializes migrations of several processes: the number is "idem" in ASCII.
 pub(super) const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(1768187245)";

@@ -9,13 +9,18 @@ use sqlx::{Row, Sqlite, SqliteConnection, sqlite::SqliteRow};
 use super::{look, no_savepoint, sql};
 use crate::{
     backend::{
-        AttemptId, ClaimOutcome, Holder, LeaseRequest, Leases, StalledRow, Survey, Take, WriteOutcome, rows::record_id,
+        AttemptId, ClaimOutcome, Holder, LeaseRequest, Leases, Schema, StalledRow, Survey, Take, WriteOutcome,
+        rows::record_id,
     },
     model::record::Record,
 };
 
 impl Leases for Sqlite {
-    async fn lease(connection: &mut SqliteConnection, lease: &LeaseRequest) -> Result<ClaimOutcome<()>, sqlx::Error> {
+    async fn lease(
+        connection: &mut SqliteConnection,
+        _: &Schema,
+        lease: &LeaseRequest,
+    ) -> Result<ClaimOutcome<()>, sqlx::Error> {
         let leased = sqlx::query(sql::LEASE)
             .bind(lease.claim.id.as_bytes())
             .bind(lease.attempt.as_bytes())
@@ -34,6 +39,7 @@ impl Leases for Sqlite {
 
     async fn renew(
         connection: &mut SqliteConnection,
+        _: &Schema,
         holder: &Holder,
         length: Duration,
     ) -> Result<WriteOutcome, sqlx::Error> {
@@ -48,6 +54,7 @@ impl Leases for Sqlite {
 
     async fn complete(
         connection: &mut SqliteConnection,
+        _: &Schema,
         holder: &Holder,
         record: Record,
     ) -> Result<WriteOutcome, sqlx::Error> {
@@ -56,19 +63,25 @@ impl Leases for Sqlite {
 
     async fn complete_within(
         connection: &mut SqliteConnection,
+        _: &Schema,
         holder: &Holder,
         record: Record,
     ) -> Result<WriteOutcome, sqlx::Error> {
         complete(connection, &sql::COMPLETE_WITHIN, holder, record).await.or_else(no_savepoint)
     }
 
-    async fn release(connection: &mut SqliteConnection, holder: &Holder) -> Result<WriteOutcome, sqlx::Error> {
+    async fn release(
+        connection: &mut SqliteConnection,
+        _: &Schema,
+        holder: &Holder,
+    ) -> Result<WriteOutcome, sqlx::Error> {
         let released = sqlx::query(sql::RELEASE).bind(holder.id.as_bytes()).bind(holder.attempt.as_bytes());
         Ok(WriteOutcome::of_rows(released.execute(connection).await?.rows_affected()))
     }
 
     async fn postpone(
         connection: &mut SqliteConnection,
+        _: &Schema,
         holder: &Holder,
         pause: Duration,
         error: Option<&str>,
@@ -87,6 +100,7 @@ impl Leases for Sqlite {
 
     async fn take(
         connection: &mut SqliteConnection,
+        _: &Schema,
         take: Take<'_>,
         attempt: AttemptId,
         length: Duration,
@@ -107,6 +121,7 @@ impl Leases for Sqlite {
 
     async fn survey(
         connection: &mut SqliteConnection,
+        _: &Schema,
         operations: &[&str],
         max_tries: u32,
     ) -> Result<Survey, sqlx::Error> {
@@ -117,7 +132,11 @@ impl Leases for Sqlite {
         Ok(Survey { due: count("due")?, gave_up: count("gave_up")?, no_reconciler: count("no_reconciler")? })
     }
 
-    async fn stalled(connection: &mut SqliteConnection, limit: i64) -> Result<Vec<StalledRow>, sqlx::Error> {
+    async fn stalled(
+        connection: &mut SqliteConnection,
+        _: &Schema,
+        limit: i64,
+    ) -> Result<Vec<StalledRow>, sqlx::Error> {
         let rows = sqlx::query(sql::STALLED).bind(limit).fetch_all(connection).await?;
         rows.iter().map(listed).collect()
     }

@@ -10,8 +10,8 @@ use sqlx::{
 use sqlx_core::transaction::TransactionManager;
 
 use super::{
-    Backend, Cause, ClaimOutcome, ClaimRequest, Fault, InProgressRecord, OpenClaims, Purpose, ReadFirst, WriteOutcome,
-    error::Error, rows::milliseconds,
+    Backend, Cause, ClaimOutcome, ClaimRequest, Fault, InProgressRecord, OpenClaims, Purpose, ReadFirst, Schema,
+    WriteOutcome, error::Error, rows::milliseconds,
 };
 use crate::model::{
     options::Isolation,
@@ -22,6 +22,8 @@ mod check;
 mod leases;
 mod migrate;
 mod sql;
+
+pub(super) use migrate::MIGRATIONS;
 
 type Manager = <Sqlite as Database>::TransactionManager;
 
@@ -50,6 +52,7 @@ impl Backend for Sqlite {
 
     async fn read(
         connection: &mut SqliteConnection,
+        _: &Schema,
         request: &ClaimRequest,
     ) -> Result<Option<ClaimOutcome<()>>, sqlx::Error> {
         look(connection, sql::LOOK, request).await
@@ -59,7 +62,11 @@ impl Backend for Sqlite {
         sql::BEGIN.as_str().into_sql_str()
     }
 
-    async fn claim(connection: &mut SqliteConnection, request: &ClaimRequest) -> Result<ClaimOutcome<()>, sqlx::Error> {
+    async fn claim(
+        connection: &mut SqliteConnection,
+        _: &Schema,
+        request: &ClaimRequest,
+    ) -> Result<ClaimOutcome<()>, sqlx::Error> {
         Ok(look(connection, sql::LOOK_TO_WRITE, request).await?.unwrap_or(ClaimOutcome::Claimed(())))
     }
 
@@ -73,6 +80,7 @@ impl Backend for Sqlite {
 
     async fn record(
         connection: &mut SqliteConnection,
+        _: &Schema,
         (): &(),
         request: &ClaimRequest,
         record: Record,
@@ -151,11 +159,11 @@ impl Backend for Sqlite {
         }
     }
 
-    async fn prune(connection: &mut SqliteConnection, limit: i64) -> Result<u64, sqlx::Error> {
+    async fn prune(connection: &mut SqliteConnection, _: &Schema, limit: i64) -> Result<u64, sqlx::Error> {
         Ok(sqlx::query(sql::PRUNE).bind(limit).execute(connection).await?.rows_affected())
     }
 
-    async fn migrate(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    async fn migrate(connection: &mut SqliteConnection, _: &Schema) -> Result<(), sqlx::Error> {
         migrate::migrate(connection).await
     }
 
@@ -164,7 +172,7 @@ impl Backend for Sqlite {
         matches!(primary(error), Some(SQLITE_BUSY | SQLITE_LOCKED))
     }
 
-    async fn check(connection: &mut SqliteConnection) -> Result<(), Error> {
+    async fn check(connection: &mut SqliteConnection, _: &Schema) -> Result<(), Error> {
         check::check(connection).await
     }
 }

@@ -116,8 +116,9 @@ async fn send<Db: Backend>(
     lease: LeaseRequest,
 ) -> Result<ClaimOutcome<()>, sqlx::Error> {
     let (sender, mut receiver) = oneshot::channel();
+    let schema = store.schema.clone();
     tokio::spawn(async move {
-        let looked = Db::lease(&mut connection, &lease).await;
+        let looked = Db::lease(&mut connection, &schema, &lease).await;
         if matches!(looked, Ok(ClaimOutcome::ReadOnly)) {
             // Not back to the pool: the next connection may be to a server that accepts writes.
             let _closed = connection.close().await;
@@ -125,7 +126,7 @@ async fn send<Db: Backend>(
             return;
         }
         if let Err(Ok(ClaimOutcome::Claimed(()))) = sender.send(looked)
-            && let Err(error) = Db::release(&mut connection, &lease.holder()).await
+            && let Err(error) = Db::release(&mut connection, &schema, &lease.holder()).await
         {
             log(&error);
         }
@@ -143,7 +144,8 @@ async fn send<Db: Backend>(
 /// Releases the key of a claim that may have been granted. If that fails too, the record is left to the recovery.
 fn release_in_background<Db: Backend>(store: Store<Db>, holder: Holder) {
     tokio::spawn(async move {
-        let released = store.step(async move |mut connection| Db::release(&mut connection, &holder).await);
+        let released =
+            store.step(async move |mut connection, schema| Db::release(&mut connection, &schema, &holder).await);
         if let Err(error) = released.await {
             log(&error);
         }
@@ -187,14 +189,17 @@ async fn renew<Db: Backend>(
             return;
         }
         let sent = Instant::now();
-        match store.step(async move |mut connection| Db::renew(&mut connection, &holder, length).await).await {
+        match store
+            .step(async move |mut connection, schema| Db::renew(&mut connection, &schema, &holder, length).await)
+            .await
+        {
             Ok(WriteOutcome::Written) => {
                 if let Some(guard) = guard.upgrade() {
                     guard.runs(&lease.claim, Some(sent + length));
                 }
                 pause = period;
             }
-            Ok(WriteOutcome::Lost | WriteOutcome::TransactionEnded) => {
+            Ok(WriteOutcome::Lost | WriteOutcome::TransactionEnded | WriteOutcome::TableHidden) => {
                 // From here on the database responds to duplicates.
                 if let Some(guard) = guard.upgrade() {
                     guard.runs(&lease.claim, Some(sent));

@@ -7,7 +7,7 @@ use sqlx::{Transaction, pool::PoolConnection};
 
 use super::Lease;
 use crate::{
-    backend::{Backend, Fault, WriteOutcome},
+    backend::{Backend, Fault, Schema, WriteOutcome},
     engine::{
         SettleError, SettleErrorKind, Writes,
         settle::{rewind_and_roll_back, settle, to_commit, unless_aborted},
@@ -28,11 +28,11 @@ impl<Db: Backend> Lease<Db> {
         record: Record,
     ) -> Result<(), SettleError> {
         drop(self.renewal.take());
-        let (timeout, holder) = (self.store.timeout, self.holder);
+        let (timeout, schema, holder) = (self.store.timeout, self.store.schema.clone(), self.holder);
         let completed = match (transaction, writes) {
             (Some(mut transaction), Writes::Keep) => {
                 settle(timeout, async move {
-                    let written = Db::complete_within(&mut transaction, &holder, record).await;
+                    let written = Db::complete_within(&mut transaction, &schema, &holder, record).await;
                     if let Ok(WriteOutcome::Lost) = written {
                         log_lost();
                     }
@@ -53,7 +53,10 @@ impl<Db: Backend> Lease<Db> {
         drop(self.renewal.take());
         let holder = self.holder;
         let released = match self.roll_back(transaction).await {
-            Ok(()) => self.alone(|mut connection| async move { Db::release(&mut connection, &holder).await }).await,
+            Ok(()) => {
+                self.alone(|mut connection, schema| async move { Db::release(&mut connection, &schema, &holder).await })
+                    .await
+            }
             not_rolled_back => not_rolled_back,
         };
         self.settled(released).await
@@ -82,7 +85,7 @@ impl<Db: Backend> Lease<Db> {
         let rolled_back = self.roll_back(transaction).await;
         match self.expire().await {
             // Another attempt has decided, or is about to: this attempt's response is not the one of the record.
-            Ok(WriteOutcome::Lost | WriteOutcome::TransactionEnded) => {
+            Ok(WriteOutcome::Lost | WriteOutcome::TransactionEnded | WriteOutcome::TableHidden) => {
                 log_lost();
                 Err(SettleErrorKind::Unknown.into())
             }
@@ -113,25 +116,25 @@ impl<Db: Backend> Lease<Db> {
         tries: Option<u32>,
     ) -> Result<(), SettleError> {
         let holder = self.holder;
-        self.alone(|mut connection| {
+        self.alone(|mut connection, schema| {
             let error = error.clone();
-            async move { Db::postpone(&mut connection, &holder, pause, error.as_deref(), tries).await }
+            async move { Db::postpone(&mut connection, &schema, &holder, pause, error.as_deref(), tries).await }
         })
         .await
     }
 
     async fn complete_alone(&self, record: Record) -> Result<(), SettleError> {
         let holder = self.holder;
-        self.alone(|mut connection| {
+        self.alone(|mut connection, schema| {
             let record = record.clone();
-            async move { Db::complete(&mut connection, &holder, record).await }
+            async move { Db::complete(&mut connection, &schema, &holder, record).await }
         })
         .await
     }
 
     /// Runs a statement outside any transaction, again if it loses against others. After an error it is unknown whether it took
     /// effect.
-    async fn alone<F>(&self, statement: impl Fn(PoolConnection<Db>) -> F) -> Result<(), SettleError>
+    async fn alone<F>(&self, statement: impl Fn(PoolConnection<Db>, Schema) -> F) -> Result<(), SettleError>
     where
         F: Future<Output = Result<WriteOutcome, sqlx::Error>> + Send + 'static,
     {
@@ -139,7 +142,7 @@ impl<Db: Backend> Lease<Db> {
         loop {
             match self.store.step(&statement).await {
                 Ok(WriteOutcome::Written) => return Ok(()),
-                Ok(WriteOutcome::Lost | WriteOutcome::TransactionEnded) => {
+                Ok(WriteOutcome::Lost | WriteOutcome::TransactionEnded | WriteOutcome::TableHidden) => {
                     log_lost();
                     return Err(SettleErrorKind::Unknown.into());
                 }
@@ -168,6 +171,7 @@ impl<Db: Backend> Lease<Db> {
             SettleErrorKind::RunAgain
             | SettleErrorKind::Unavailable
             | SettleErrorKind::Schema
+            | SettleErrorKind::TableHidden
             | SettleErrorKind::Unknown => SettleErrorKind::Unknown,
         };
         Err(SettleError { kind, ..unsettled })
@@ -176,8 +180,9 @@ impl<Db: Backend> Lease<Db> {
     /// Ends the lease, if it is still this one's.
     async fn expire(&self) -> Result<WriteOutcome, sqlx::Error> {
         let holder = self.holder;
-        let expired =
-            self.store.step(async move |mut connection| Db::renew(&mut connection, &holder, Duration::ZERO).await);
+        let expired = self.store.step(async move |mut connection, schema| {
+            Db::renew(&mut connection, &schema, &holder, Duration::ZERO).await
+        });
         expired.await.inspect_err(log)
     }
 }

@@ -18,7 +18,10 @@ impl<Db: Backend> Store<Db> {
         let began = Instant::now();
         loop {
             // Also to connect can meet a lock: the first connection of a pool may change a file's journal mode.
-            match self.unhurried_step(async move |mut connection| Db::migrate(&mut connection).await).await {
+            match self
+                .unhurried_step(async move |mut connection, schema| Db::migrate(&mut connection, &schema).await)
+                .await
+            {
                 Err(error) if Db::is_locked(&error) && began.elapsed() < LIMIT => {
                     tracing::info!(error = &error as &dyn std::error::Error, "the migration waits for a lock");
                 }
