@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "postgres")]
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 
+#[cfg(feature = "postgres")]
 const TABLES: [&str; 2] = ["idem_records", "idem_schema"];
 
 /// The longest name that every database accepts, in bytes.
@@ -30,7 +32,11 @@ impl Schema {
         );
         Self(Some(name.into()))
     }
+}
 
+// Only the builder of a database with schemas sets one, see `Schemas`.
+#[cfg(feature = "postgres")]
+impl Schema {
     pub(super) fn name(&self) -> Option<&str> {
         self.0.as_deref()
     }
@@ -46,6 +52,7 @@ impl Schema {
 }
 
 /// The statement with the prefix before the name of each table. A longer word, such as the name of an index, is no table's name.
+#[cfg(feature = "postgres")]
 fn qualified(statement: &str, prefix: &str) -> String {
     let mut qualified = String::with_capacity(statement.len() + 4 * prefix.len());
     let mut rest = statement;
@@ -64,7 +71,7 @@ fn qualified(statement: &str, prefix: &str) -> String {
     qualified
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "postgres"))]
 mod tests {
     use super::*;
 
