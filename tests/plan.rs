@@ -215,7 +215,10 @@ async fn b65_a_million_records_on_sqlite() {
         of.insert(statement.to_owned(), steps.join("\n"));
     }
     for (statement, step) in [
-        ("SELECT operation, fingerprint", "SEARCH idem_records USING INDEX sqlite_autoindex_idem_records_1 (id=?)"),
+        (
+            "SELECT expires_at IS NOT NULL AS expires, operation",
+            "SEARCH idem_records USING INDEX sqlite_autoindex_idem_records_1 (id=?)",
+        ),
         ("SET format = ?3", "USING INDEX sqlite_autoindex_idem_records_1 (id=?)"),
         ("DELETE FROM idem_records WHERE id = ?1", "USING INDEX sqlite_autoindex_idem_records_1 (id=?)"),
         ("SET attempt = ?1", "idem_records_in_progress (operation=? AND lease_until<?)"),

@@ -101,7 +101,7 @@ use crate::{
 ///   what happened when it returns a 5xx, `reconcile` if it does not. With `reconcile` the 5xx is sent but not stored,
 ///   and recovery asks the other system. If the application's default is `release`, these handlers use `store`.
 /// - **`isolation`**: the transaction's isolation level. After a serialization failure the whole transaction runs
-///   again, at most four times. With external effects it is the level of the completing transaction; if it fails,
+///   again, for as long as `Builder::database_timeout`. With external effects it is the level of the completing transaction; if it fails,
 ///   nothing runs again, and recovery decides.
 /// - **`max_response`**: a larger response is not stored; everything is rolled back and the response is a 500. With
 ///   external effects that 500 is stored, or with `reconcile` recovery decides.

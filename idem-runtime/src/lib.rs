@@ -135,7 +135,8 @@
 //! - Response bodies are stored up to `max_response` (default 1 MiB), and must end within 10 seconds. An event stream
 //!   becomes a 500.
 //! - A database step takes at most [`Builder::database_timeout`] (default 10 seconds); then the response is a 503.
-//! - A transaction that conflicts with others runs at most four times; then the response is a 503.
+//! - A transaction that conflicts with others runs at least four times, and as often as it begins within `database_timeout`;
+//!   then the response is a 503.
 //! - A retention is 24 hours to 36,500 days (default 24 hours), shorter only if you allow it. A lease is 1 millisecond
 //!   to 24 hours (default 60 seconds). A duplicate waits at most one hour.
 //! - A stored request part or header is at most 4 GiB. A reconciler's error is stored up to 500 characters.

@@ -57,6 +57,11 @@ pub const FILL: &str = "\
 /// Makes the status of every record a text.
 pub const NO_NUMBER: &str = "ALTER TABLE idem_records ALTER COLUMN status TYPE text USING 'x'";
 
+/// Drops the constraints that forbid NULL.
+pub const NULLABLE: &str = "ALTER TABLE idem_records ALTER operation DROP NOT NULL, ALTER fingerprint DROP NOT NULL, \
+    ALTER format DROP NOT NULL, ALTER status DROP NOT NULL, ALTER headers DROP NOT NULL, ALTER body DROP NOT NULL, \
+    ALTER expires_at DROP NOT NULL";
+
 /// Makes a column another type.
 pub const RETYPE: &str = "ALTER TABLE idem_records ALTER COLUMN body TYPE text USING encode(body, 'hex')";
 
@@ -78,4 +83,8 @@ pub const GOLDEN: &str = "\
     ('\\xbf8e96b8814a18e07b0980ffdee41e52c48cfaa6ab98988ef8b77a2e9559f801', 'here', \
      '\\x018ffe008eb4dbb512ceafb366b3c4cd01e937c1e6e53a4ce5de21dfdbc0926c64', \
      1, 204, '\\x', \
-     '\\x', '2026-01-01Z', '2099-01-01Z')";
+     '\\x', '2026-01-01Z', '2099-01-01Z'), \
+    ('\\xe3c605689d70884303ed40f8e69d8dc0cbd4536b3dd8c95212cbd05ba182d004', 'pay', \
+     '\\x01271d3937e18c616847e86788f559664bcc278594a11a7462a03aa9e169ae134f', \
+     3, 201, '\\xfc37e02c0fbe6bec000000086c6f636174696f6e0000000b2f7061796d656e74732f33', \
+     '\\x7365616c656400ff', '2026-01-01Z', '2099-01-01Z')";

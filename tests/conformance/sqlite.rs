@@ -60,6 +60,12 @@ pub const FILL: &str = "\
 /// Makes the status of every record a text.
 pub const NO_NUMBER: &str = "UPDATE idem_records SET status = 'x'";
 
+/// Drops the constraints that forbid NULL.
+pub const NULLABLE: &str = "ALTER TABLE idem_records RENAME TO made; CREATE TABLE idem_records (id BLOB PRIMARY KEY, \
+    operation TEXT, fingerprint BLOB, format INTEGER, status INTEGER, headers BLOB, body BLOB, created_at INTEGER, \
+    expires_at INTEGER, attempt BLOB, lease_until INTEGER, retention INTEGER, asked INTEGER, last_error TEXT, \
+    request BLOB); INSERT INTO idem_records SELECT * FROM made; DROP TABLE made";
+
 /// A table whose columns have other types.
 pub const RETYPE: &str = "DROP TABLE idem_records; CREATE TABLE idem_records (id TEXT PRIMARY KEY, \
     operation TEXT, fingerprint BLOB, format INTEGER, status INTEGER, headers BLOB, body TEXT, \
@@ -83,4 +89,8 @@ pub const GOLDEN: &str = "\
     (X'BF8E96B8814A18E07B0980FFDEE41E52C48CFAA6AB98988EF8B77A2E9559F801', 'here', \
      X'018FFE008EB4DBB512CEAFB366B3C4CD01E937C1E6E53A4CE5DE21DFDBC0926C64', \
      1, 204, X'', \
-     X'', 1767225600000, 4070908800000)";
+     X'', 1767225600000, 4070908800000), \
+    (X'E3C605689D70884303ED40F8E69D8DC0CBD4536B3DD8C95212CBD05BA182D004', 'pay', \
+     X'01271D3937E18C616847E86788F559664BCC278594A11A7462A03AA9E169AE134F', \
+     3, 201, X'FC37E02C0FBE6BEC000000086C6F636174696F6E0000000B2F7061796D656E74732F33', \
+     X'7365616C656400FF', 1767225600000, 4070908800000)";

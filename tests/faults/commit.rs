@@ -11,7 +11,7 @@ use idem_tests::{
 
 /// Every statement on the way of a new key, but COMMIT.
 const BEFORE_COMMIT: [&str; 4] =
-    ["pg_try_advisory_xact_lock", "LEFT JOIN idem_records", "INSERT INTO effects", "INSERT INTO idem_records AS r"];
+    ["pg_try_advisory_xact_lock", "SELECT r.operation", "INSERT INTO effects", "INSERT INTO idem_records AS r"];
 
 async fn proxied() -> (Postgres, Proxy, Service) {
     let database = postgres().await;

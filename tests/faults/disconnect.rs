@@ -84,7 +84,7 @@ async fn b47_a_disconnect_at_each_statement_does_not_stop_the_attempt() {
         listen();
         for (number, statement) in [
             "pg_try_advisory_xact_lock",
-            "LEFT JOIN idem_records",
+            "SELECT r.operation",
             "INSERT INTO effects",
             "INSERT INTO idem_records AS r",
             "COMMIT",

@@ -99,7 +99,7 @@ async fn a_statement_that_overruns_is_no_pool_timeout() {
     prepare(&database).await;
     let proxy = Proxy::start(&database).await;
     let (_pool, idempotency) = store(proxy.options(&database), (LONG, SHORT));
-    let trap = proxy.hold("LEFT JOIN idem_records");
+    let trap = proxy.hold("SELECT r.operation");
     match deliver(&idempotency).await {
         Err(ConsumeError::Store { code: Code::StoreUnavailable, source: Some(sqlx::Error::Io(io)), .. }) => {
             assert_eq!(io.to_string(), "the database did not respond within 300ms");

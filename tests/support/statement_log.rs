@@ -42,6 +42,21 @@ impl StatementLog {
         self.select(|name| name == application).await
     }
 
+    /// The statements that could not be serialized. The log has each directly behind its error.
+    pub async fn not_serialized(&mut self) -> Vec<String> {
+        let text = self.read_to_now().await.0;
+        let entries = entries(&text);
+        let mine = entries
+            .iter()
+            .filter_map(|entry| entry.strip_prefix(&self.database)?.split_once(" ERROR:  could not serialize"));
+        let failures = mine.count();
+        let statements =
+            entries.iter().filter_map(|entry| entry.strip_prefix(&self.database)?.split_once(" STATEMENT:  "));
+        let statements: Vec<_> = statements.map(|(_, sql)| sql.to_owned()).collect();
+        assert_eq!(failures, statements.len(), "every error of this test is one of serialization: {statements:?}");
+        statements
+    }
+
     async fn select(&mut self, wanted: impl Fn(&str) -> bool) -> Vec<String> {
         let text = self.read_to_now().await.0;
         let entries = entries(&text);

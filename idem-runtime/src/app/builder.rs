@@ -106,7 +106,8 @@ impl<Db: Backend> Builder<Db> {
     }
 
     /// Sets how long one step against the database may take (a connection, a claim, a record, a commit) before the
-    /// client gets a 503. Default: 10 seconds. A shorter `acquire_timeout` of the pool applies first.
+    /// client gets a 503. Default: 10 seconds. A shorter `acquire_timeout` of the pool applies first. It is also how long a
+    /// transaction that conflicts with others is run again.
     ///
     /// # Panics
     /// If it is zero.

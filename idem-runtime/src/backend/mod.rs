@@ -10,6 +10,7 @@ use crate::{
     model::{options::Isolation, record::Record},
 };
 
+mod columns;
 pub(crate) mod error;
 mod fault;
 mod leases;

@@ -14,6 +14,7 @@ use crate::{
     model::{
         options::{InProgress, Isolation},
         record::StoredRecord,
+        record_id::RecordId,
     },
 };
 
@@ -101,20 +102,14 @@ impl<Db: Backend> Engine<Db> {
         in_progress: InProgress,
     ) -> Result<H, Refusal> {
         let mut waiting = Waiting::new(in_progress);
-        let (mut looks, mut mismatched) = (0, false);
+        let mut looks = 0;
         loop {
-            let remaining = match self.look::<H>(request, terms).await.map_err(Refusal::Store)? {
+            let remaining = match self.look::<H>(request, terms).await.map_err(|error| unclaimed(request, error))? {
                 ClaimOutcome::Claimed(held) => return Ok(held),
                 ClaimOutcome::Completed(record) => return Err(Refusal::Completed(record)),
                 ClaimOutcome::InProgress(record) if request.matches(&record.fingerprint) => Some(record.remaining),
                 ClaimOutcome::InProgress(record) => return Err(Refusal::InProgressRecord(record)),
                 ClaimOutcome::Running(Conflict { duplicate: Duplicate::Same, remaining }) => remaining,
-                // A mismatch is final for the client. Under a strict isolation level the snapshot may miss a record that was
-                // committed just now, while a third request holds the lock: look a second time before the mismatch.
-                ClaimOutcome::Running(_) if !mismatched => {
-                    mismatched = true;
-                    continue;
-                }
                 ClaimOutcome::Running(_) => return Err(Refusal::Mismatch),
                 ClaimOutcome::LookAgain if looks < MAX_LOOKS => {
                     looks += 1;
@@ -167,12 +162,15 @@ impl<Db: Backend> Engine<Db> {
 impl StoreError {
     /// The error of a statement of ours or of the pool.
     fn of<Db: Backend>(source: sqlx::Error) -> Self {
-        log(&source);
         let kind = match (&source, Db::fault(&source)) {
             (sqlx::Error::ColumnDecode { .. }, _) => StoreErrorKind::Unreadable,
             (_, Fault::Schema) => StoreErrorKind::Schema,
             (_, Fault::Transient | Fault::Aborted | Fault::Unavailable) => StoreErrorKind::Unavailable,
         };
+        // What cannot be read is logged with the record's identifier.
+        if kind != StoreErrorKind::Unreadable {
+            log(&source);
+        }
         Self { kind, source: Some(source) }
     }
 
@@ -187,6 +185,19 @@ impl From<OverdueError> for StoreError {
     fn from(overdue: OverdueError) -> Self {
         Self { kind: StoreErrorKind::Unavailable, source: Some(overdue.into()) }
     }
+}
+
+/// The refusal after a failed look.
+fn unclaimed(request: &ClaimRequest, error: StoreError) -> Refusal {
+    if let StoreError { kind: StoreErrorKind::Unreadable, source: Some(source) } = &error {
+        log_unreadable(&request.id, source);
+    }
+    Refusal::Store(error)
+}
+
+/// Logs a record that cannot be replayed. It stays as it is, and no body runs for its key until it expires or is deleted.
+pub(crate) fn log_unreadable(id: &RecordId, error: &(dyn std::error::Error + 'static)) {
+    tracing::error!(record = %id, error, "a stored record cannot be read");
 }
 
 async fn read<Db: Backend>(

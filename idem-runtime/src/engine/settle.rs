@@ -9,7 +9,7 @@ use sqlx_core::transaction::TransactionManager;
 use super::{Claim, UnkeyedTransaction, bounded, claim::roll_back, log};
 use crate::{
     backend::{Backend, Fault, WriteOutcome},
-    model::record::Record,
+    model::{record::Record, record_id::RecordId},
 };
 
 /// What happens to the handler's writes when its response is recorded.
@@ -55,6 +55,11 @@ impl From<SettleErrorKind> for SettleError {
 }
 
 impl<Db: Backend> Claim<Db> {
+    /// The identifier of the record.
+    pub(crate) fn id(&self) -> RecordId {
+        self.request.id
+    }
+
     /// The fingerprint of the record.
     pub(crate) fn fingerprint(&self) -> Vec<u8> {
         self.request.fingerprint.to_bytes()

@@ -89,7 +89,7 @@ async fn settle_claim<Db: Backend>(
         }
         Disposition::Store(writes, response) => (claim, writes, response),
     };
-    match storable(response, claim.fingerprint(), policy).await {
+    match storable(response, &claim.id(), claim.fingerprint(), policy).await {
         Ok((record, buffered)) => {
             claim.record(writes, record).await.map(|()| (buffered.into_response(), ResponseKind::Stored))
         }

@@ -14,7 +14,7 @@ use crate::{
     app::{problem::Code, telemetry::ResponseKind},
     backend::{Backend, Cause, ClaimRequest},
     engine::{Panicked, Plans, Refusal, SettleError, Writes},
-    model::{handler_options::Policy, options::InProgress, record::Record},
+    model::{handler_options::Policy, options::InProgress, record::Record, record_id::RecordId},
 };
 
 /// Where a handler's effects are: [`Database`](super::database::Database) or [`External`](super::external::External).
@@ -111,10 +111,11 @@ pub(crate) fn writes(response: &Response) -> Writes {
 /// A response as it is stored, and as it is sent.
 pub(crate) async fn storable(
     response: Response,
+    id: &RecordId,
     fingerprint: Vec<u8>,
     policy: Policy,
 ) -> Result<(Record, BufferedResponse), Code> {
     let response = BufferedResponse::of(response, policy.max_response).await?;
-    let record = response.record(fingerprint, policy.set_cookie)?;
+    let record = response.record(id, fingerprint, policy.set_cookie)?;
     Ok((record, response))
 }

@@ -117,7 +117,7 @@ async fn settle_lease<Db: Backend>(
         Disposition::Store(writes, response) => (transaction, writes, response),
     };
     // The claim has already written the fingerprint.
-    let code = match storable(response, Vec::new(), policy).await {
+    let code = match storable(response, &lease.id(), Vec::new(), policy).await {
         Ok((record, buffered)) => {
             let completed = lease.complete(transaction, writes, record).await;
             return completed.map(|()| (buffered.into_response(), ResponseKind::Stored));
@@ -126,7 +126,7 @@ async fn settle_lease<Db: Backend>(
     };
     // The effect in the other system remains: store the problem, so that retries get it too.
     if policy.on_server_error != OnServerError::Reconcile
-        && let Ok((record, buffered)) = storable(context.problem(code), Vec::new(), policy).await
+        && let Ok((record, buffered)) = storable(context.problem(code), &lease.id(), Vec::new(), policy).await
     {
         let completed = lease.complete(transaction, Writes::Drop, record).await;
         return completed.map(|()| (buffered.into_response(), ResponseKind::Problem(code)));

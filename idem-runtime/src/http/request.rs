@@ -1,7 +1,12 @@
 //! What the attempts at one request share: the extracted request, and the context in which it runs.
 //! Each attempt after the first extracts its arguments again.
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Instant};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{
     body::Body,
@@ -81,6 +86,11 @@ impl<Db: Backend> RequestContext<Db> {
     pub(super) fn new(idempotency: Idempotency<Db>, handler: &'static HandlerOptions, started_at: Instant) -> Self {
         let policy = idempotency.app.policy.over(handler);
         Self { idempotency, handler, policy, started_at }
+    }
+
+    /// The time since the request started.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.started_at.elapsed()
     }
 
     /// Reports a response, just before it is sent.

@@ -18,6 +18,7 @@ use crate::{
         handler_options::Replay,
         options::SetCookie,
         record::{Record, Unreadable},
+        record_id::RecordId,
     },
 };
 
@@ -53,7 +54,8 @@ pub enum Settle {
     /// Nothing was executed (a validation inside the body): everything is rolled back and the key is released.
     NothingExecuted,
     /// The transaction conflicted with another one (serialization failure, deadlock). Everything is rolled back and the
-    /// handler runs again, at most four times in all; then the client gets a `503`. Use this if your error type does
+    /// handler runs again, as often as it begins within [`database_timeout`](crate::Builder::database_timeout) and at least
+    /// four times in all; then the client gets a `503`. Use this if your error type does
     /// not reach the `sqlx::Error` through [`source`](std::error::Error::source). If it does, idem detects the conflict
     /// itself.
     ///
@@ -89,6 +91,10 @@ impl BufferedResponse {
     /// Reads a response's body to its end, up to the limit and within `BODY_TIMEOUT`.
     pub(crate) async fn of(response: Response, limit: usize) -> Result<Self, Code> {
         let (mut parts, body) = response.into_parts();
+        if parts.status.is_informational() {
+            tracing::error!(status = parts.status.as_u16(), "a status below 200 ends no response and cannot be stored");
+            return Err(Code::ResponseUnfinished);
+        }
         if is_event_stream(&parts) {
             tracing::error!("an event stream has no end and cannot be stored");
             return Err(Code::ResponseUnfinished);
@@ -114,9 +120,13 @@ impl BufferedResponse {
         Ok(Self { parts, body })
     }
 
-    pub(crate) fn record(&self, fingerprint: Vec<u8>, set_cookie: SetCookie) -> Result<Record, Code> {
-        Record::new(fingerprint, self.parts.status, &self.parts.headers, self.body.clone(), set_cookie)
-            .ok_or(Code::ResponseTooLarge)
+    pub(crate) fn record(&self, id: &RecordId, fingerprint: Vec<u8>, set_cookie: SetCookie) -> Result<Record, Code> {
+        Record::new(id, fingerprint, self.parts.status, &self.parts.headers, self.body.clone(), set_cookie).ok_or_else(
+            || {
+                tracing::error!("a response has too many headers to be stored, or too long ones");
+                Code::ResponseTooLarge
+            },
+        )
     }
 
     pub(crate) fn into_response(self) -> Response {
@@ -130,8 +140,13 @@ fn is_event_stream(parts: &Parts) -> bool {
 }
 
 /// The stored response, marked as a replay.
-pub(crate) fn replay(record: Record, set_cookie: SetCookie, replay: Replay) -> Result<Response, Unreadable> {
-    let (status, headers, body) = record.read()?;
+pub(crate) fn replay(
+    id: &RecordId,
+    record: Record,
+    set_cookie: SetCookie,
+    replay: Replay,
+) -> Result<Response, Unreadable> {
+    let (status, headers, body) = record.read(id)?;
     let mut response = match replay {
         Replay::Full => {
             let mut response = Response::new(Body::from(body));

@@ -1,7 +1,7 @@
 //! The attempts at one request: claim and settle, and the response if the claim is refused.
 //! Usually there is one attempt; more follow only if the database asks for the transaction to run again.
 
-use std::{error::Error as StdError, future::Future, pin::Pin, time::Duration};
+use std::{future::Future, pin::Pin, time::Duration};
 
 use axum::response::Response;
 use tokio::time::sleep;
@@ -19,7 +19,7 @@ use crate::{
         telemetry::ResponseKind,
     },
     backend::{Cause, ClaimRequest, Session},
-    engine::{Panicked, Plans, Refusal, SettleErrorKind, caught},
+    engine::{Panicked, Plans, Refusal, SettleErrorKind, caught, log_unreadable},
     model::{
         fingerprint::Comparison,
         options::InProgress,
@@ -28,11 +28,13 @@ use crate::{
     },
 };
 
-/// How many attempts a request gets if its transactions conflict with others.
-const MAX_ATTEMPTS: u32 = 4;
+/// How many attempts a request gets at least if its transactions conflict with others. Short ones get more: as many as begin
+/// within `database_timeout`.
+const MIN_ATTEMPTS: u32 = 4;
 
-/// The pause before the second attempt, doubled before each further one: time for the other transaction to finish.
+/// The longest pause before the second attempt. It doubles before each further one, up to [`MAX_PAUSE`].
 const PAUSE: Duration = Duration::from_millis(10);
+const MAX_PAUSE: Duration = Duration::from_millis(640);
 
 /// How long a second attempt waits instead of responding that the request is running. PostgreSQL reports a refused
 /// COMMIT just before it releases the transaction's locks, so the locks may still be those of the first attempt.
@@ -105,7 +107,7 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
             (_, chosen) => chosen,
         };
         if let Some(earlier) = self.started.checked_sub(1) {
-            sleep(PAUSE * 2_u32.pow(earlier)).await;
+            sleep(pause(earlier)).await;
         }
         self.started += 1;
         let claim = self.identity.claim_request(&self.request, &self.context).map_err(|code| self.problem(code))?;
@@ -133,7 +135,7 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         let disposition = Disposition::of(outcome, &self.context);
         let (response, kind) = match E::settle(held, disposition, &self.context).await {
             Ok((response, kind)) => (response, if panicked { kind.of_panic() } else { kind }),
-            Err(unsettled) if unsettled.kind == SettleErrorKind::RunAgain && self.started < MAX_ATTEMPTS => {
+            Err(unsettled) if unsettled.kind == SettleErrorKind::RunAgain && self.may_run_again() => {
                 return None;
             }
             Err(unsettled) if unsettled.kind == SettleErrorKind::TableHidden && self.session == Session::AsLeft => {
@@ -153,23 +155,27 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         Some(response)
     }
 
+    fn may_run_again(&self) -> bool {
+        let budget = self.context.idempotency.app.engine.store.timeout;
+        self.started < MIN_ATTEMPTS || self.context.elapsed() < budget
+    }
+
     /// The response to a request whose body does not run.
     fn refused(&self, refusal: Refusal, claim: Option<&ClaimRequest>) -> Response {
+        // Without a claim there is no record to compare with.
         let compare = |fingerprint: &[u8]| {
-            claim.map_or(Comparison::Unknown, |claim| {
-                self.identity.compare(&self.request, &self.context, claim, fingerprint)
-            })
+            claim.map(|claim| (claim, self.identity.compare(&self.request, &self.context, claim, fingerprint)))
         };
         match refusal {
             Refusal::Completed(StoredRecord { operation, record }) => match compare(&record.fingerprint) {
-                Comparison::Other => self.problem(Code::KeyReuse),
-                Comparison::Unknown => self.unreadable(Unreadable::FingerprintRule),
-                Comparison::Same => self.replay(record, &operation),
+                Some((claim, Comparison::Same)) => self.replay(claim, record, &operation),
+                Some((claim, Comparison::Unknown)) => self.unreadable(claim, Unreadable::Fingerprint),
+                Some((_, Comparison::Other)) | None => self.problem(Code::KeyReuse),
             },
             Refusal::InProgressRecord(record) => match compare(&record.fingerprint) {
-                Comparison::Other => self.problem(Code::KeyReuse),
-                Comparison::Unknown => self.unreadable(Unreadable::FingerprintRule),
-                Comparison::Same => self.in_progress(Some(record.remaining)),
+                Some((_, Comparison::Same)) => self.in_progress(Some(record.remaining)),
+                Some((claim, Comparison::Unknown)) => self.unreadable(claim, Unreadable::Fingerprint),
+                Some((_, Comparison::Other)) | None => self.problem(Code::KeyReuse),
             },
             Refusal::InProgress(remaining) => self.in_progress(remaining),
             Refusal::Mismatch => self.problem(Code::KeyReuse),
@@ -177,7 +183,7 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
         }
     }
 
-    fn replay(&self, record: Record, operation: &str) -> Response {
+    fn replay(&self, claim: &ClaimRequest, record: Record, operation: &str) -> Response {
         if operation != self.context.handler.operation {
             tracing::warn!(
                 operation = self.context.handler.operation,
@@ -185,17 +191,17 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
                 "a replay has the response of another operation: if two services share the table, set `Builder::namespace`"
             );
         }
-        match replay(record, self.context.policy.set_cookie, self.context.handler.replays()) {
+        match replay(&claim.id, record, self.context.policy.set_cookie, self.context.handler.replays()) {
             Ok(response) => {
                 self.context.report(ResponseKind::Replayed);
                 response
             }
-            Err(unreadable) => self.unreadable(unreadable),
+            Err(unreadable) => self.unreadable(claim, unreadable),
         }
     }
 
-    fn unreadable(&self, why: Unreadable) -> Response {
-        tracing::error!(error = &why as &dyn StdError, "a stored response cannot be replayed");
+    fn unreadable(&self, claim: &ClaimRequest, why: Unreadable) -> Response {
+        log_unreadable(&claim.id, &why);
         self.problem(Code::RecordUnreadable)
     }
 
@@ -214,5 +220,16 @@ impl<E: Effects> RunningAttempt<E> {
     /// The handler's `&mut` parameter. A transaction becomes a connection by deref coercion, if one is taken.
     pub fn param(&mut self) -> &mut E::Param {
         E::param(&mut self.held)
+    }
+}
+
+/// A random part of the longest pause ("full jitter"): those that met once do not meet again.
+/// <https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/>
+fn pause(earlier: u32) -> Duration {
+    let longest = (PAUSE * 2_u32.pow(earlier.min(6))).min(MAX_PAUSE);
+    let mut random = [0; 4];
+    match getrandom::fill(&mut random) {
+        Ok(()) => longest.mul_f64(f64::from(u32::from_be_bytes(random)) / f64::from(u32::MAX)),
+        Err(_) => longest,
     }
 }

@@ -13,13 +13,13 @@ use crate::{
         telemetry::{ResponseKind, report},
     },
     backend::{Backend, ClaimRequest, Durability},
-    engine::{Claim, Panicked, Plans, Refusal, SettleErrorKind, TransactionTerms, Writes},
+    engine::{Claim, Panicked, Plans, Refusal, SettleErrorKind, TransactionTerms, Writes, log_unreadable},
     model::{
         fingerprint::Fingerprint,
         handler_options::HandlerOptions,
         message_id::OwnedMessageId,
         options::InProgress,
-        record::{Record, StoredRecord},
+        record::{Record, StoredRecord, Unreadable},
         record_id::RecordId,
         scope::ScopeId,
     },
@@ -99,7 +99,7 @@ pub struct Unclaimed {
 
 enum Why {
     /// The effect ran before; the record holds its value.
-    Done(Record),
+    Done(RecordId, Record),
     InProgress,
     OtherMessage,
     NoId,
@@ -112,7 +112,11 @@ impl Why {
     fn of(refusal: Refusal, request: &ClaimRequest) -> Self {
         match refusal {
             Refusal::Completed(StoredRecord { record, .. }) if request.matches(&record.fingerprint) => {
-                Self::Done(record)
+                Self::Done(request.id, record)
+            }
+            Refusal::Completed(StoredRecord { record, .. }) if !Fingerprint::is_known(&record.fingerprint) => {
+                log_unreadable(&request.id, &Unreadable::Fingerprint);
+                Self::Store(Code::RecordUnreadable, None)
             }
             Refusal::Completed(_) | Refusal::Mismatch => Self::OtherMessage,
             Refusal::InProgressRecord(_) | Refusal::InProgress(_) => Self::InProgress,
@@ -128,11 +132,14 @@ impl Unclaimed {
     /// [`ConsumeError`], unless the effect ran before.
     pub fn into_result<T, E>(self, form: Form<T>) -> Result<Once<T>, ConsumeError<E>> {
         let (kind, result) = match self.why {
-            Why::Done(record) => match record.value() {
-                Some(json) => {
+            Why::Done(id, record) => match record.value(&id) {
+                Ok(json) => {
                     (ResponseKind::Replayed, form.read(json).map(Once::AlreadyDone).map_err(ConsumeError::Value))
                 }
-                None => store(Code::RecordUnreadable, None),
+                Err(unreadable) => {
+                    log_unreadable(&id, &unreadable);
+                    store(Code::RecordUnreadable, None)
+                }
             },
             Why::InProgress => (ResponseKind::Problem(Code::InProgress), Err(ConsumeError::InProgress)),
             Why::OtherMessage => (ResponseKind::Problem(Code::KeyReuse), Err(ConsumeError::OtherMessage)),
@@ -174,7 +181,7 @@ impl<Db: Backend> Message<Db> {
         // A value that its own type cannot read would be an error at every redelivery, after the commit.
         let written = form.write(&value).and_then(|json| form.read(&json).map(|_| json));
         let record = match written {
-            Ok(json) => Record::of_value(self.claim.fingerprint(), json),
+            Ok(json) => Record::of_value(&self.claim.id(), self.claim.fingerprint(), json),
             Err(error) => return self.release(ConsumeError::Value(error)).await,
         };
         let Self { claim, idempotency, operation, started_at } = self;

@@ -40,6 +40,11 @@ impl Fingerprint {
         Self::of_message(&[])
     }
 
+    /// Whether stored bytes are the fingerprint by a rule of this version: another length is damage.
+    pub(crate) fn is_known(stored: &[u8]) -> bool {
+        stored.split_first().is_some_and(|(&rule, digest)| digest.len() == 32 && Rule::from_number(rule).is_some())
+    }
+
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         [&[self.rule as u8], self.digest.as_bytes()].concat()
     }
@@ -75,7 +80,7 @@ impl Subject<'_> {
     /// Compares the request with a stored fingerprint, by the rule that made the stored one. `own` is the request's
     /// fingerprint.
     pub(crate) fn compare(&self, own: Fingerprint, stored: &[u8], rule: FingerprintRule) -> Comparison {
-        let Some((&number, digest)) = stored.split_first() else {
+        let Some((&number, digest)) = stored.split_first().filter(|_| Fingerprint::is_known(stored)) else {
             return Comparison::Unknown;
         };
         let fingerprint = match (Rule::from_number(number), rule) {

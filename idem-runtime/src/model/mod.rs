@@ -16,8 +16,10 @@
 //! | | 2 JSON | the same, over `canonical_json` | the same |
 //! | | 3 function | the same | `fingerprint` |
 //! | | 4 message | the same | `fingerprint` |
-//! | `idem_records.format` | 1 response: `headers`, `status`, `body` | `Record::new` | `record`, golden rows |
-//! | | 2 value: JSON in `body` | `Record::of_value` | `record` |
+//! | `idem_records.format` | 1 response: `headers`, `status`, `body`; read, no longer written | `stored_headers` | `record`, golden rows |
+//! | | 2 value: JSON in `body`; read, no longer written | serde | `record` |
+//! | | 3 response: as 1, behind a checksum (`record`) in `headers` | `Record::new` | `record`, golden rows |
+//! | | 4 value: as 2, with a checksum (`record`) in `headers` | `Record::of_value` | `record` |
 //! | `idem_records.request` | 1 | `StoredRequest::encode` | `stored_request` |
 //! | step keys in other systems | `step`, `step at` | `StepKey` | `step_key` |
 //! | advisory locks of running claims | `request` | `backend::postgres::locks::Locks` | `locks` |
@@ -42,4 +44,5 @@ pub(crate) mod record_id;
 pub(crate) mod retention;
 pub(crate) mod scope;
 pub(crate) mod step_key;
+pub(crate) mod stored_headers;
 pub(crate) mod stored_request;

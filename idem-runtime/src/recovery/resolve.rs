@@ -76,7 +76,7 @@ impl<Db: Backend> Idempotency<Db> {
         let decision = match verdict {
             Verdict::Completed(response) => {
                 let writes = writes(&response);
-                let stored = storable(response, Vec::new(), self.app.policy).await;
+                let stored = storable(response, &id, Vec::new(), self.app.policy).await;
                 Decision::Complete(writes, stored.map_err(ResolveError::Response)?.0)
             }
             Verdict::NeverExecuted => Decision::Free,

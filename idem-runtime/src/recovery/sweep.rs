@@ -86,7 +86,7 @@ impl<Db: Backend> Recovery<Db> {
             Ok(Verdict::Completed(response)) => {
                 let writes = writes(&response);
                 let policy = Policy { max_response: self.max_response, ..self.idempotency.app.policy };
-                match storable(response, Vec::new(), policy).await {
+                match storable(response, &id, Vec::new(), policy).await {
                     Ok((record, _)) => (SweepOutcome::Completed, lease.complete(transaction, writes, record).await),
                     Err(code) => {
                         let error = format!("the response of the verdict cannot be stored: {}", code.as_str());

@@ -9,6 +9,7 @@ mod stalled_attempts;
 mod answers;
 mod concurrency;
 mod consumers;
+mod damaged;
 mod external;
 mod fingerprint;
 mod key;

@@ -176,14 +176,18 @@ async fn b20_golden_rows_replay() {
     // Of a scope with the endpoint.
     let replayed = service.post("/here", "golden", "").await;
     assert_eq!((replayed.status, replayed.header("idempotent-replayed")), (204, Some("true")));
-    assert_eq!(service.counts().await, (0, 0, 3));
+    // With a checksum.
+    let replayed = service.post("/pay", "golden-3", "3").await;
+    assert_eq!((replayed.status, replayed.header("idempotent-replayed")), (201, Some("true")));
+    assert_eq!((&*replayed.body, replayed.header("location")), (&b"sealed\0\xff"[..], Some("/payments/3")));
+    assert_eq!(service.counts().await, (0, 0, 4));
 }
 
 #[tokio::test]
 async fn b20_the_same_rows_are_written_today() {
-    type Row = (Vec<u8>, String, Vec<u8>, i16);
+    type Row = (Vec<u8>, String, Vec<u8>);
     let rows = async |service: &Service| -> Vec<Row> {
-        let all = "SELECT id, operation, fingerprint, format FROM idem_records ORDER BY id";
+        let all = "SELECT id, operation, fingerprint FROM idem_records ORDER BY id";
         sqlx::query_as(all).fetch_all(&service.pool).await.unwrap()
     };
     let json = Router::new().route("/pay", post(pay_by_json));
@@ -191,12 +195,16 @@ async fn b20_the_same_rows_are_written_today() {
     let by_json = service.beside(json).await;
     sqlx::raw_sql(GOLDEN).execute(&service.pool).await.unwrap();
     let golden = rows(&service).await;
-    assert_eq!(golden.len(), 3);
+    assert_eq!(golden.len(), 4);
     service.execute("DELETE FROM idem_records").await;
     service.post("/pay?golden=1", "golden", r#"{"amount":1999}"#).await;
     by_json.post("/pay", "golden-json", r#"{"b":2,"a":1}"#).await;
     service.post("/here", "golden", "").await;
+    service.post("/pay", "golden-3", "3").await;
     assert_eq!(rows(&service).await, golden);
+    let formats: Vec<i16> =
+        sqlx::query_scalar("SELECT DISTINCT format FROM idem_records").fetch_all(&service.pool).await.unwrap();
+    assert_eq!(formats, [3], "the first format is read and no longer written");
 }
 
 #[tokio::test]

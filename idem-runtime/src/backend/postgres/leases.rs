@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sqlx::{Connection, PgConnection, Postgres, Row, SqlStr, postgres::PgRow};
 
-use super::{code, found, locks::Locks, sql};
+use super::{claim::found, code, locks::Locks, sql};
 use crate::{
     backend::{
         AttemptId, ClaimOutcome, Holder, LeaseRequest, Leases, Schema, StalledRow, Survey, Take, WriteOutcome,

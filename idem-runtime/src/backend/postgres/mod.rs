@@ -9,23 +9,25 @@ use std::{
 use sqlx::{
     AssertSqlSafe, Connection, Database, Executor, PgConnection, Postgres, Row, SqlSafeStr, SqlStr, Transaction,
     error::DatabaseError,
-    postgres::{PgDatabaseError, PgRow, PgSeverity},
+    postgres::{PgDatabaseError, PgSeverity},
 };
 
 use sqlx_core::transaction::TransactionManager;
 
 use super::{
     Backend, Cause, ClaimOutcome, ClaimRequest, Conflict, Durability, Fault, InProgressRecord, OpenClaims, Purpose,
-    ReadFirst, Schema, Session, WriteOutcome, error::Error, fault::is_conflict, rows::milliseconds,
+    ReadFirst, Schema, Session, WriteOutcome,
+    columns::{column, null},
+    error::Error,
+    fault::is_conflict,
+    rows::milliseconds,
     savepoint::SAVEPOINT,
 };
-use crate::model::{
-    options::Isolation,
-    record::{Record, StoredRecord},
-};
+use crate::model::{options::Isolation, record::Record};
 use locks::Locks;
 
 mod check;
+mod claim;
 mod leases;
 mod locks;
 mod migrate;
@@ -59,7 +61,7 @@ impl Backend for Postgres {
         request: &ClaimRequest,
     ) -> Result<Option<ClaimOutcome<Token>>, sqlx::Error> {
         let row = sqlx::query(sql::within(schema, sql::LOOK)).bind(request.id.as_bytes()).fetch_one(connection).await?;
-        found(&row)
+        claim::found(&row)
     }
 
     fn begin(isolation: Option<Isolation>, purpose: Purpose<'_>) -> SqlStr {
@@ -79,38 +81,7 @@ impl Backend for Postgres {
         schema: &Schema,
         request: &ClaimRequest,
     ) -> Result<ClaimOutcome<Token>, sqlx::Error> {
-        let row =
-            sqlx::query(sql::within(schema, sql::LOOK)).bind(request.id.as_bytes()).fetch_one(&mut *connection).await?;
-        if let Some(found) = found(&row)? {
-            return Ok(found);
-        }
-        if row.try_get("read_only")? {
-            return Ok(ClaimOutcome::ReadOnly);
-        }
-        if !row.try_get::<bool, _>("permitted")? {
-            return Ok(ClaimOutcome::NotPermitted);
-        }
-        let Some(mark) = row.try_get("token")? else {
-            let Some(duplicate) = locks::holder(connection, &Locks::of(request)).await? else {
-                return Ok(ClaimOutcome::LookAgain);
-            };
-            // The holder of the lock may have come as late as this claim, and be about to find a record that was committed
-            // after our first look. So look again.
-            let row =
-                sqlx::query(sql::within(schema, sql::LOOK)).bind(request.id.as_bytes()).fetch_one(connection).await?;
-            return Ok(found(&row)?.unwrap_or(ClaimOutcome::Running(Conflict { duplicate, remaining: None })));
-        };
-        if row.try_get("strict")? {
-            sqlx::query(sql::within(schema, sql::REACH_PAST_SNAPSHOT))
-                .bind(request.id.as_bytes())
-                .execute(&mut *connection)
-                .await?;
-        }
-        let session = match request.session {
-            Session::AsLeft => None,
-            Session::OfClaim => Some(record::session(&sqlx::query(sql::SESSION).fetch_one(connection).await?)?),
-        };
-        Ok(ClaimOutcome::Claimed(Token { mark, session }))
+        claim::claim(connection, schema, request).await
     }
 
     async fn rewind(connection: &mut PgConnection) -> Result<WriteOutcome, sqlx::Error> {
@@ -255,27 +226,6 @@ fn level(isolation: Option<Isolation>) -> &'static str {
         Some(Isolation::RepeatableRead) => "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; ",
         Some(Isolation::Serializable) => "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; ",
     }
-}
-
-/// The record that a look found, completed or in progress.
-fn found<Token>(row: &PgRow) -> Result<Option<ClaimOutcome<Token>>, sqlx::Error> {
-    let Some(fingerprint) = row.try_get("fingerprint")? else { return Ok(None) };
-    if row.try_get("held")? {
-        return Ok(Some(ClaimOutcome::InProgress(InProgressRecord {
-            fingerprint,
-            remaining: milliseconds(row.try_get("remaining")?),
-        })));
-    }
-    Ok(Some(ClaimOutcome::Completed(StoredRecord {
-        operation: row.try_get("operation")?,
-        record: Record {
-            fingerprint,
-            format: row.try_get("format")?,
-            status: row.try_get("status")?,
-            headers: row.try_get("headers")?,
-            body: row.try_get::<Vec<u8>, _>("body")?.into(),
-        },
-    })))
 }
 
 /// Whether a prepared statement was refused because the schema has changed since ("cached plan must not change result type",

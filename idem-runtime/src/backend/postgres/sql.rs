@@ -13,24 +13,34 @@ pub(super) fn within(schema: &Schema, statement: &'static str) -> SqlStr {
 }
 
 /// A separate statement after the locks: its snapshot is younger than the locks, so it cannot miss a record that was
-/// committed just before the key's lock was free.
+/// committed just before the key's lock was free. A record whose time of expiry is NULL is damaged: it is found, and nothing runs.
+///
+/// Under a stricter level than READ COMMITTED it does not read the table: the snapshot is older than the locks, and what is read
+/// of an index page would conflict with every other key that writes to the page.
 pub(super) const LOOK: &str = "\
     SELECT r.operation, r.fingerprint, r.format, r.status, r.headers, r.body, r.attempt IS NOT NULL AS held, \
            (extract(epoch FROM r.lease_until - clock_timestamp()) * 1000)::bigint AS remaining, \
+           r.id IS NOT NULL AS present, r.expires_at IS NOT NULL AS expires, \
            pg_current_xact_id_if_assigned()::text || ' ' || 'idem_records'::regclass::oid::text AS token, \
            current_setting('transaction_read_only') = 'on' AS read_only, \
            current_setting('transaction_isolation') <> 'read committed' AS strict, \
            has_table_privilege('idem_records'::regclass, 'INSERT') \
                AND has_table_privilege('idem_records'::regclass, 'UPDATE') AS permitted \
       FROM (VALUES (1)) AS always \
-      LEFT JOIN idem_records AS r ON r.id = $1 AND r.expires_at > clock_timestamp()";
+      LEFT JOIN (SELECT * FROM idem_records \
+                  WHERE id = $1 AND (expires_at > clock_timestamp()) IS NOT FALSE \
+                    AND current_setting('transaction_isolation') = 'read committed') AS r ON true";
 
-/// The snapshot of a strict isolation level is older than the lock, and hides a record that was committed in between.
-/// Writing where it would stand turns that into a serialization failure, before the body.
-pub(super) const REACH_PAST_SNAPSHOT: &str = "\
-    INSERT INTO idem_records (id, operation, fingerprint, format, status, headers, body, created_at, expires_at) \
+/// The claim under a stricter level: an insert, which reads nothing that another key writes, or an expired record's end. A record
+/// that the snapshot does not have makes it a serialization failure, before the body. No row: there is a record.
+pub(super) const TAKE_PLACE: &str = "\
+    INSERT INTO idem_records AS r (id, operation, fingerprint, format, status, headers, body, created_at, expires_at) \
     VALUES ($1, '', '', 0, 0, '', '', '-infinity', '-infinity') \
-    ON CONFLICT (id) DO UPDATE SET expires_at = '-infinity'";
+    ON CONFLICT (id) DO UPDATE SET expires_at = '-infinity' WHERE r.expires_at <= clock_timestamp() \
+    RETURNING true";
+
+/// Gives up a snapshot that is too old to tell, for one of now.
+pub(super) const LOOK_WITHOUT_SNAPSHOT: &str = "ROLLBACK; BEGIN ISOLATION LEVEL READ COMMITTED";
 
 /// Whether the holder of the key lock (`$1`) has one of the request locks (`$2`) too; no row if nobody holds the key.
 /// One scan of `pg_locks`, because two would not be of one instant.
@@ -121,13 +131,17 @@ macro_rules! durable {
 
 /// Reads the record. If it is missing or expired, inserts one in progress. As in a claim, the request locks are taken
 /// before the key's, so that a claim that finds the key's lock taken can identify the request that holds it. If there is
-/// a record, no lock is taken. The insert also sees what was committed after the snapshot of the other parts.
+/// a record, no lock is taken. The insert also sees what was committed after the snapshot of the other parts. Under a stricter
+/// level nothing is read, as in `LOOK`.
 pub(super) const LEASE: &str = concat!(
     "\
     WITH held AS MATERIALIZED ( \
-        SELECT operation, fingerprint, format, status, headers, body, attempt IS NOT NULL AS held, \
+        SELECT true AS present, expires_at IS NOT NULL AS expires, \
+               operation, fingerprint, format, status, headers, body, attempt IS NOT NULL AS held, \
                (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint AS remaining \
-          FROM idem_records WHERE id = $1 AND expires_at > clock_timestamp() AND attempt IS DISTINCT FROM $2), \
+          FROM idem_records \
+         WHERE id = $1 AND (expires_at > clock_timestamp()) IS NOT FALSE AND attempt IS DISTINCT FROM $2 \
+           AND current_setting('transaction_isolation') = 'read committed'), \
     locks AS MATERIALIZED ( \
         SELECT pg_advisory_xact_lock_shared($8), pg_advisory_xact_lock_shared($9), \
                pg_try_advisory_xact_lock($10) AS taken, ",

@@ -2,7 +2,7 @@
 //! A savepoint behind the claim undoes the handler's writes, and proves at the end that the transaction is still ours.
 
 use sqlx::{
-    AssertSqlSafe, Connection, Database, Executor, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, Transaction,
+    AssertSqlSafe, Connection, Database, Executor, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, Transaction,
     error::DatabaseError,
     sqlite::{SqliteError, SqliteRow},
 };
@@ -11,7 +11,10 @@ use sqlx_core::transaction::TransactionManager;
 
 use super::{
     Backend, Cause, ClaimOutcome, ClaimRequest, Fault, InProgressRecord, OpenClaims, Purpose, ReadFirst, Schema,
-    WriteOutcome, error::Error, rows::milliseconds,
+    WriteOutcome,
+    columns::{column, null},
+    error::Error,
+    rows::milliseconds,
 };
 use crate::model::{
     options::Isolation,
@@ -200,21 +203,24 @@ async fn look(
 
 /// The record that a look found, completed or in progress.
 fn found(row: &SqliteRow) -> Result<ClaimOutcome<()>, sqlx::Error> {
-    let fingerprint = row.try_get("fingerprint")?;
-    if row.try_get("held")? {
+    if !column::<_, bool>(row, "expires")? {
+        return Err(null("expires_at"));
+    }
+    let fingerprint = column(row, "fingerprint")?;
+    if column(row, "held")? {
         return Ok(ClaimOutcome::InProgress(InProgressRecord {
             fingerprint,
-            remaining: milliseconds(row.try_get("remaining")?),
+            remaining: milliseconds(column(row, "remaining")?),
         }));
     }
     Ok(ClaimOutcome::Completed(StoredRecord {
-        operation: row.try_get("operation")?,
+        operation: column(row, "operation")?,
         record: Record {
             fingerprint,
-            format: row.try_get("format")?,
-            status: row.try_get("status")?,
-            headers: row.try_get("headers")?,
-            body: row.try_get::<Vec<u8>, _>("body")?.into(),
+            format: column(row, "format")?,
+            status: column(row, "status")?,
+            headers: column(row, "headers")?,
+            body: column::<_, Vec<u8>>(row, "body")?.into(),
         },
     }))
 }

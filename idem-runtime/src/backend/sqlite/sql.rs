@@ -15,13 +15,16 @@ macro_rules! now {
     };
 }
 
+/// A record whose time of expiry is NULL is damaged: it is found, and nothing runs.
 macro_rules! look {
     () => {
         concat!(
-            "SELECT operation, fingerprint, format, status, headers, body, attempt IS NOT NULL AS held, lease_until - ",
+            "SELECT expires_at IS NOT NULL AS expires, operation, fingerprint, format, status, headers, body, \
+                    attempt IS NOT NULL AS held, lease_until - ",
             now!(),
-            " AS remaining FROM idem_records WHERE id = ?1 AND expires_at > ",
-            now!()
+            " AS remaining FROM idem_records WHERE id = ?1 AND (expires_at > ",
+            now!(),
+            ") IS NOT FALSE"
         )
     };
 }

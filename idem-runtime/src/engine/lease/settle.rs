@@ -13,13 +13,18 @@ use crate::{
         settle::{rewind_and_roll_back, settle, to_commit, unless_aborted},
         store::log,
     },
-    model::record::Record,
+    model::{record::Record, record_id::RecordId},
 };
 
 /// How often a statement that stands alone is sent again if it lost against others (serialization failure, deadlock).
 const MAX_TRIES: u32 = 3;
 
 impl<Db: Backend> Lease<Db> {
+    /// The identifier of the record.
+    pub(crate) fn id(&self) -> RecordId {
+        self.holder.id
+    }
+
     /// Writes the record, and commits the transaction with it if there is one and its writes are kept.
     pub(crate) async fn complete(
         mut self,

@@ -1,6 +1,11 @@
 //! Strict isolation levels, deadlocks, and who always loses: what the database refuses is run again, or is a 503.
 //! Each test has two transactions that cannot both commit.
 
+use std::time::Duration;
+
+use idem_runtime::Builder;
+use idem_tests::{http, statement_log::StatementLog};
+
 use super::*;
 
 #[tokio::test]
@@ -22,6 +27,73 @@ async fn b39_twins_at_strict_isolation_levels_are_409_or_replayed() {
         let (runs, rows, records) = service.counts().await;
         assert_eq!((rows, records), (10, 10), "{level}");
         assert!(runs == 10 || level == "serializable", "{level}: {runs}");
+    }
+}
+
+/// 200 keys at once, 20 times. Nothing that idem reads or writes for one key conflicts with another key.
+async fn keys_that_have_nothing_in_common(level: &str) {
+    let service = Service::of(routes(), 16, plain, || ().into_response()).await;
+    service.database.set("default_transaction_isolation", level).await;
+    let other = service.beside(routes()).await;
+    let shown = other.pool.fetch_one("SHOW transaction_isolation").await.unwrap();
+    assert_eq!(shown.get::<String, _>(0), level);
+    let mut log = StatementLog::start(&service.database).await;
+    for round in 0..20 {
+        let keys: Vec<_> = (0..200).map(|key| format!("{round}-{key}")).collect();
+        for answer in at_once(&[&other], "/pay", &keys).await {
+            assert_eq!(answer.status, 201, "{level}: {}", answer.text());
+        }
+    }
+    assert_eq!(log.not_serialized().await, [""; 0], "{level}");
+    assert_eq!(service.counts().await, (4000, 4000, 4000));
+}
+
+#[tokio::test]
+async fn distinct_keys_do_not_conflict_when_serializable() {
+    keys_that_have_nothing_in_common("serializable").await;
+}
+
+#[tokio::test]
+async fn distinct_keys_do_not_conflict_at_repeatable_read() {
+    keys_that_have_nothing_in_common("repeatable read").await;
+}
+
+/// Reads what all others write, so that the database serializes them by refusing.
+#[tokio::test]
+async fn handlers_that_conflict_are_run_again_until_each_has_its_turn() {
+    let service = Service::of(routes(), 16, plain, || ().into_response()).await;
+    service.execute("CREATE TABLE sums (id BIGINT PRIMARY KEY, sum BIGINT NOT NULL)").await;
+    service.execute("INSERT INTO sums VALUES (1, 0)").await;
+    service.app.gate.open();
+    let keys: Vec<_> = (0..50).map(|key| key.to_string()).collect();
+    for answer in at_once(&[&service], "/add", &keys).await {
+        assert_eq!(answer.status, 201, "{}", answer.text());
+    }
+    assert_eq!((sum(&service, 1).await, service.counts().await.1), (50, 50));
+}
+
+/// A mismatch meets, at each moment, a first request, its record, and a retry that holds the key's lock.
+#[tokio::test]
+async fn a_mismatch_among_retries_is_never_told_to_wait() {
+    for level in ["repeatable read", "serializable"] {
+        let service = Service::of(routes(), 8, plain, || ().into_response()).await;
+        service.database.set("default_transaction_isolation", level).await;
+        let (one, other) = (service.beside(routes()).await, service.beside(routes()).await);
+        for key in 0..40 {
+            let (key, first) = (format!("k{key}"), "1");
+            assert_eq!(service.post("/pay", &key, first).await.status, 201);
+            let request = |body: &str| http::request("POST", "/pay", &[ALICE, (KEY, &key)], body);
+            let mixed = (0..20).map(|at| request(if at % 4 < 2 { first } else { "2" })).collect();
+            for (at, answer) in all_at_once(&[&one, &other], mixed).await.into_iter().enumerate() {
+                match at % 4 {
+                    0 | 1 => {
+                        assert_eq!(answer.header("idempotent-replayed"), Some("true"), "{level}: {}", answer.text())
+                    }
+                    _ => assert_problem(&answer, 422, "idempotency-key-reuse"),
+                }
+            }
+        }
+        assert_eq!(service.counts().await, (40, 40, 40), "{level}");
     }
 }
 
@@ -80,12 +152,17 @@ async fn b39_a_deadlock_is_retried_whole() {
 
 #[tokio::test]
 async fn b39_who_always_loses_is_503_and_the_key_stays_free() {
-    let service = service().await;
+    let brief = |builder: Builder<Db>| builder.database_timeout(Duration::from_secs(1));
+    let service = Service::with(routes(), brief).await;
     assert_problem(&service.post("/lose", "k", "").await, 503, "idempotency-contention");
-    assert_eq!(service.counts().await, (4, 0, 0));
+    let (runs, rows, records) = service.counts().await;
+    assert!(runs >= 4, "{runs} runs");
+    assert_eq!((rows, records), (0, 0));
     assert_eq!(service.post("/pay", "k", "").await.status, 201);
-    assert_eq!(service.counts().await, (5, 1, 1));
+    assert_eq!(service.counts().await, (runs + 1, 1, 1));
     // Without a key, the same.
     assert_problem(&service.send("PUT", "/lose", &[ALICE], "").await, 503, "idempotency-contention");
-    assert_eq!(service.counts().await, (9, 1, 1));
+    let (all, rows, records) = service.counts().await;
+    assert!(all >= runs + 5, "{all} runs");
+    assert_eq!((rows, records), (1, 1));
 }
