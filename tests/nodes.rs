@@ -108,7 +108,7 @@ impl Store {
     async fn left(&self) -> i64 {
         let left = match self {
             Self::Postgres(_) => "(extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint",
-            Self::Sqlite(_) => "lease_until - CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+            Self::Sqlite(_) => "lease_until - CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)",
         };
         self.number(&format!("SELECT {left} FROM idem_records WHERE attempt IS NOT NULL")).await
     }

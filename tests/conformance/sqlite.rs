@@ -21,15 +21,15 @@ pub const AGE: &str =
 
 /// Ends every lease, at this very moment.
 pub const LAPSE: &str = "UPDATE idem_records \
-    SET lease_until = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) WHERE attempt IS NOT NULL";
+    SET lease_until = CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) WHERE attempt IS NOT NULL";
 
 /// Leaves less than a second of every lease.
 pub const UNDER_A_SECOND: &str = "UPDATE idem_records \
-    SET lease_until = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + 950 WHERE attempt IS NOT NULL";
+    SET lease_until = CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) + 950 WHERE attempt IS NOT NULL";
 
 /// Leaves half a minute of every lease.
 pub const HALF_A_MINUTE: &str = "UPDATE idem_records \
-    SET lease_until = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + 30000 WHERE attempt IS NOT NULL";
+    SET lease_until = CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) + 30000 WHERE attempt IS NOT NULL";
 
 /// When the attempt began, in milliseconds since 1970.
 pub const BEGAN: &str = "SELECT created_at FROM idem_records";
@@ -38,7 +38,7 @@ pub const BEGAN: &str = "SELECT created_at FROM idem_records";
 pub const BEGAN_LONG_AGO: &str = "UPDATE idem_records SET created_at = created_at - 31536000000";
 
 /// What is left of the leases, in milliseconds.
-pub const REMAINING: &str = "SELECT lease_until - CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) \
+pub const REMAINING: &str = "SELECT lease_until - CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) \
     FROM idem_records WHERE attempt IS NOT NULL";
 
 /// The retention of the records, in seconds.

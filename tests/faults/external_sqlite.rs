@@ -15,7 +15,7 @@ const UNKNOWN: &str = "idempotency-outcome-unknown";
 
 /// Ends every lease, at this very moment.
 const LAPSE: &str = "UPDATE idem_records \
-    SET lease_until = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) WHERE attempt IS NOT NULL";
+    SET lease_until = CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) WHERE attempt IS NOT NULL";
 
 async fn decided_by_recovery(service: &Service, key: &str, act: &str) {
     assert_problem(&service.charge("/charge", key, act).await, 409, "in-progress");

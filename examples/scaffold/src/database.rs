@@ -16,7 +16,7 @@ pub mod sqlite {
     pub use sqlx::{Sqlite as Db, SqliteConnection as Connection};
 
     /// An SQL expression: the database's clock, in milliseconds since 1970.
-    pub const NOW: &str = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)";
+    pub const NOW: &str = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)";
 }
 
 /// The aliases of a story that is compiled for PostgreSQL.

@@ -8,10 +8,17 @@ use crate::backend::savepoint::SAVEPOINT;
 /// The write lock at once: a transaction that reads first and writes later can find that it may not.
 pub(super) static BEGIN: LazyLock<String> = LazyLock::new(|| format!("BEGIN IMMEDIATE; SAVEPOINT {}", *SAVEPOINT));
 
+/// A time in milliseconds since 1970. Rounded: every other millisecond, the product of the doubles is a little too small.
+macro_rules! millis {
+    ($time:literal) => {
+        concat!("CAST(round((julianday(", $time, ") - 2440587.5) * 86400000) AS INTEGER)")
+    };
+}
+
 /// The database's clock, in milliseconds since 1970.
 macro_rules! now {
     () => {
-        "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+        millis!("'now'")
     };
 }
 
@@ -172,3 +179,25 @@ pub(super) const MIGRATED: &str = "\
 
 /// Migrations of several processes run one after the other.
 pub(super) const BEGIN_MIGRATION: &str = "BEGIN IMMEDIATE";
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{Connection, SqliteConnection};
+
+    /// With a clock that loses a millisecond now and then, a lease that is over is not found to be over.
+    #[tokio::test]
+    async fn no_millisecond_is_lost() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        let lost: i64 = sqlx::query_scalar(concat!(
+            "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9999) \
+             SELECT count(*) FROM n \
+              WHERE ",
+            millis!("1767225600 + i / 1000, 'unixepoch', printf('+0.%03d seconds', i % 1000)"),
+            " <> 1767225600000 + i"
+        ))
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+        assert_eq!(lost, 0);
+    }
+}
