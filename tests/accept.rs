@@ -22,6 +22,7 @@ mod accept {
     mod names;
     mod options;
     mod renamed;
+    mod routes;
     mod shapes;
     mod short_bodies;
     mod stacks;

@@ -57,6 +57,14 @@ use crate::{
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// # Other states
+///
+/// - **`Arc<App>`** needs nothing more. Implement or derive `FromRef<App>`: idem implements it for the `Arc`. Your own
+///   `impl FromRef<Arc<App>> for Idempotency<_>` does not compile, because both types are foreign to your crate (E0117).
+/// - **No state, or a state of another crate**: an `Idempotency` is a state itself. Give it to the route:
+///   `Router::new().route("/payments", post(pay).with_state(idempotency))`. If other extractors of the handler need a state,
+///   give the route your own struct that derives `FromRef` and holds both.
 pub struct Idempotency<Db: Backend> {
     pub(crate) app: Arc<App<Db>>,
 }
