@@ -47,7 +47,14 @@ use crate::{
 ///   `std::error::Error` whose `source` reaches the `sqlx::Error`. With other errors, respond with `Settle::RunAgain`.
 ///   A handler with external effects never runs again.
 ///
-/// The router's state contains an `Idempotency<Db>`, through axum's `FromRef`. The handler runs in its own task: a
+/// The function is not in an `impl` or a `trait`: there, rustc reports that a module is not supported. Move it out.
+///
+/// For axum the handler has one parameter, the request. So `typed_post` of axum-extra, and attributes of other crates that
+/// make a route from a handler's parameters, cannot use it. A `TypedPath` is an extractor like any other: mount the
+/// handler with `.route(OrderPath::PATH, post(pay))`.
+///
+/// The router's state contains an `Idempotency<Db>`, through axum's `FromRef`. Its documentation shows what to do if the
+/// state is in an `Arc`, or not yours. The handler runs in its own task: a
 /// client that disconnects does not stop it, and what it holds across an `await` must be `Send`.
 ///
 /// # Options
@@ -65,6 +72,7 @@ use crate::{
 /// | `fingerprint` | `bytes`, `json`, the path of a `fn(&Parts, &Bytes) -> Vec<u8>` | `bytes` |
 /// | `operation` | `"payment"`: 1 to 128 visible ASCII characters | the function's name |
 /// | `in_progress` | `reject`, `wait("5s")`; units `ms`, `s`, `m`, `h`; at most `"1h"` | `reject` |
+/// | `on_client_error` | `store`, `release` (database effects) | `store` |
 /// | `on_server_error` | `store`, `release` (database effects), `reconcile` (external effects) | `store`; `release` for webhooks |
 /// | `isolation` | `"read committed"`, `"repeatable read"`, `"serializable"` | the database's own |
 /// | `max_response` | `65536`, `"64KiB"`; units `B`, `KB`, `KiB`, `MB`, `MiB` | `"1MiB"` |
@@ -96,6 +104,9 @@ use crate::{
 ///   it.
 /// - **`in_progress`**: the response to an in-flight duplicate. `reject` responds with 409 at once; `wait` waits for
 ///   the record, without a connection, and replays it.
+/// - **`on_client_error`**: `store` replays a 4xx unchanged; `release` rolls everything back and frees the key, so that a
+///   retry runs. It suits webhooks, whose senders deliver again until they get a 2xx. With external effects a 4xx may
+///   come after the effect, so `release` is refused.
 /// - **`on_server_error`**: `store` replays a 5xx unchanged; `release` frees the key, so that a retry runs. With
 ///   external effects a 5xx may come after the effect, so `release` is refused: choose `store` if the handler knows
 ///   what happened when it returns a 5xx, `reconcile` if it does not. With `reconcile` the 5xx is sent but not stored,
@@ -204,7 +215,8 @@ use crate::{
 ///   again;
 /// - a 5xx or a panic rolls everything back and frees the id, so that the sender's next delivery runs;
 ///   `on_server_error = store` makes it final. With external effects it is stored, unless
-///   `on_server_error = reconcile`. Responses below 500 are final;
+///   `on_server_error = reconcile`;
+/// - a 4xx is final, unless `on_client_error = release`: then the next delivery runs;
 /// - a delivery while another one runs gets a 409, and a 503 while the store is down: senders try again;
 /// - id, `scope` and operation make the key, whatever the method. What surrounds the id may differ between deliveries,
 ///   unless `fingerprint` defines what counts;

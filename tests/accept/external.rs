@@ -42,6 +42,7 @@ handlers! {
     lease_combined: (, lease = "1m30s250ms"),
     lease_longest: (, lease = "24h"),
     request_stored: (, store_request),
+    on_client_error_store: (, on_client_error = store),
     on_server_error_store: (, on_server_error = store),
     on_server_error_reconcile: (, on_server_error = reconcile),
     together: (, store_request, lease = "2m", on_server_error = reconcile),

@@ -76,6 +76,7 @@ handlers! {
         fingerprint = json,
         operation = "all",
         in_progress = wait("5s"),
+        on_client_error = release,
         on_server_error = store,
         isolation = "serializable",
         max_response = "1MiB",

@@ -74,6 +74,7 @@ pub async fn opaque_result(tx: &mut PgConnection, account: Account) -> Result<im
     fingerprint = by_body,
     operation = "patterns",
     in_progress = wait("5s"),
+    on_client_error = release,
     on_server_error = release,
     isolation = "serializable",
     max_response = "1MiB",

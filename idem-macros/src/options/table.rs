@@ -56,6 +56,9 @@ static TABLE: &[Row] = &[
     Row::words("mismatch", "Mismatch", &[word("400", "BadRequest"), word("422", "Unprocessable")])
         .set()
         .not_on_consumers(NO_REQUEST),
+    Row::words("on_client_error", "OnClientError", &[word("release", "Release"), word("store", "Store")])
+        .set()
+        .not_on_consumers("remove it (an `Err` is rolled back, and the message runs again)"),
     Row::words(
         "on_server_error",
         "OnServerError",

@@ -13,7 +13,7 @@ use crate::{
     app::{problem::Code, telemetry::ResponseKind},
     backend::{Backend, ClaimRequest},
     engine::{Claim, Refusal, SettleError, SettleErrorKind, TransactionTerms, UnkeyedTransaction, Writes},
-    model::options::OnServerError,
+    model::options::{OnClientError, OnServerError},
 };
 
 /// All effects are writes through the open transaction.
@@ -77,6 +77,10 @@ async fn settle_claim<Db: Backend>(
         Disposition::Release(response) => {
             return claim.release().await.map(|()| (response, ResponseKind::Released));
         }
+        Disposition::Rejected(response) if policy.on_client_error == OnClientError::Release => {
+            return claim.release().await.map(|()| (response, ResponseKind::Released));
+        }
+        Disposition::Rejected(response) => (claim, Writes::Drop, response),
         Disposition::Failed(response) if policy.on_server_error == OnServerError::Release => {
             return claim.release().await.map(|()| (response, ResponseKind::Released));
         }
@@ -104,6 +108,7 @@ pub(super) async fn settle_unkeyed<Db: Backend>(open: UnkeyedTransaction<Db>, di
         Disposition::Store(Writes::Keep, response) => (open.commit().await, response),
         Disposition::Store(Writes::Drop, response)
         | Disposition::Release(response)
+        | Disposition::Rejected(response)
         | Disposition::Failed(response)
         | Disposition::Unavailable(response) => (open.release().await, response),
     };

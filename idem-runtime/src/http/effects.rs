@@ -72,6 +72,8 @@ pub enum Disposition {
     Release(Response),
     /// Send this, a failure without a `Settle`: `on_server_error` decides.
     Failed(Response),
+    /// Send this, a 4xx without a `Settle`: `on_client_error` decides.
+    Rejected(Response),
     /// Store this, with or without the handler's writes.
     Store(Writes, Response),
 }
@@ -93,6 +95,7 @@ impl Disposition {
             Some(Settle::NothingExecuted) => Self::Release(response),
             None if response.status().is_server_error() && cause == Cause::Passing => Self::Unavailable(response),
             None if response.status().is_server_error() => Self::Failed(response),
+            None if response.status().is_client_error() => Self::Rejected(response),
             Some(Settle::KeepWrites | Settle::DropWrites) | None => Self::Store(writes(&response), response),
         }
     }

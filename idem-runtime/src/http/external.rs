@@ -114,6 +114,8 @@ async fn settle_lease<Db: Backend>(
                 return lease.leave_pending(aborted).await.map(|()| (response, ResponseKind::Pending));
             }
         },
+        // Whatever `on_client_error` says: a 4xx after a call says nothing of the call.
+        Disposition::Rejected(response) => (transaction, Writes::Drop, response),
         Disposition::Store(writes, response) => (transaction, writes, response),
     };
     // The claim has already written the fingerprint.
@@ -139,6 +141,7 @@ fn response_of(disposition: Disposition) -> Response {
         Disposition::RunAgain(response)
         | Disposition::Unavailable(response)
         | Disposition::Release(response)
+        | Disposition::Rejected(response)
         | Disposition::Failed(response)
         | Disposition::Store(_, response) => response,
     }

@@ -31,7 +31,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Overrides, for one response, how its claim settles.
 ///
 /// By default, writes commit with 2xx and 3xx and are rolled back with 4xx and 5xx, and the response is stored in both
-/// cases. A `Settle` on the response takes precedence over `on_server_error`.
+/// cases. A `Settle` on the response takes precedence over `on_client_error` and `on_server_error`.
 ///
 /// Use it as one of axum's response parts:
 ///

@@ -4,8 +4,8 @@
 use crate::model::{
     lease_duration::LeaseDuration,
     options::{
-        FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, SetCookie,
-        with_options,
+        FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnClientError,
+        OnServerError, SetCookie, with_options,
     },
     retention::Retention,
 };

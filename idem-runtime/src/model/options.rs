@@ -32,6 +32,8 @@ macro_rules! with_options {
             /// Sets how long an attempt with external effects may stay in progress without renewal.
             /// Default: [`LeaseDuration::MINUTE`].
             lease: LeaseDuration = LeaseDuration::MINUTE;
+            /// Sets what happens after a 4xx. Default: [`OnClientError::Store`].
+            on_client_error: OnClientError = OnClientError::Store;
             /// Sets what happens after a 5xx or a panic. Default: [`OnServerError::Store`].
             on_server_error: OnServerError = OnServerError::Store;
             /// Sets the isolation level of transactions. Default: the database's own.
@@ -119,6 +121,18 @@ pub enum InProgress {
 
 impl InProgress {
     pub(crate) const MAX_WAIT: Duration = Duration::from_hours(1);
+}
+
+/// What happens after a 4xx. `on_client_error = store | release`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnClientError {
+    /// The response is stored and replayed; the handler's writes are rolled back.
+    #[default]
+    Store,
+    /// Everything is rolled back and the key is released: a retry runs. For handlers with database effects. External
+    /// effects cannot be rolled back, so for handlers that have them this is [`Store`](Self::Store).
+    Release,
 }
 
 /// What happens after a 5xx or a panic. `on_server_error = store | release | reconcile`.

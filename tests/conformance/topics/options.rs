@@ -14,7 +14,8 @@ use axum::{
 use idem_runtime::{
     Builder, Code, Retention, RetentionError, idempotent,
     options::{
-        FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnServerError, SetCookie,
+        FingerprintRule, InProgress, Isolation, KeyFormat, KeyPresence, Methods, Mismatch, OnClientError,
+        OnServerError, SetCookie,
     },
 };
 use idem_tests::soon;
@@ -54,6 +55,7 @@ saying! {
     an_hour(retention = "1h", allow(short_retention)),
     bytes(fingerprint = bytes),
     store(on_server_error = store),
+    store_rejections(on_client_error = store),
     large(max_response = "1KiB"),
     both_methods(methods = [POST, PATCH]),
     patch_alone(methods = [PATCH]),
@@ -73,6 +75,7 @@ fn routes() -> Router<App> {
         .route("/a_week", post(a_week))
         .route("/an_hour", post(an_hour))
         .route("/bytes", post(bytes))
+        .route("/store_rejections", post(store_rejections))
         .route("/store", post(store))
         .route("/large", post(large))
         .route("/both_methods", any(both_methods))
@@ -184,6 +187,21 @@ async fn in_progress() {
     let first = soon("the first", first).await.unwrap();
     assert_replay(&first, &soon("the twin", twin).await.unwrap());
     assert_eq!(service.counts().await, (2, 2, 2));
+}
+
+#[tokio::test]
+async fn on_client_error() {
+    let release = |builder: Builder<Db>| builder.on_client_error(OnClientError::Release);
+    let rejecting = || StatusCode::NOT_FOUND.into_response();
+    let service = Service::of(routes(), 5, release, rejecting).await;
+    for _ in 0..2 {
+        let answer = service.post("/app", "k", "").await;
+        assert_eq!((answer.status, answer.header("idempotent-replayed")), (404, None));
+    }
+    assert_eq!(service.counts().await, (2, 0, 0));
+    let first = service.post("/store_rejections", "k", "").await;
+    assert_replay(&first, &service.post("/store_rejections", "k", "").await);
+    assert_eq!(service.counts().await, (3, 0, 1));
 }
 
 #[tokio::test]

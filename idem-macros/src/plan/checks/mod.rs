@@ -50,6 +50,7 @@ pub(super) fn variant(args: &Args, function: &Function, roles: &Roles<'_>, error
     }
     parameters::no_pool(args, roles, errors);
     options::apply_to_effects(args, errors);
+    options::client_error_fits_effects(args, errors);
     options::server_error_fits_effects(args, errors);
     options::retention_long_enough(args, errors);
     names::operation(args, function, errors);

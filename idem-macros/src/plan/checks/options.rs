@@ -105,6 +105,19 @@ pub(super) fn server_error_fits_effects(args: &Args, errors: &mut Errors) {
     errors.at(entry.value_span, message);
 }
 
+/// A 4xx after a call says nothing of the call, so with external effects it cannot release its key.
+pub(super) fn client_error_fits_effects(args: &Args, errors: &mut Errors) {
+    let Some(entry) = args.get("on_client_error") else { return };
+    let Value::Setting(Setting::Word { word, .. }) = &entry.value else { return };
+    if args.effects() == Some(Effects::External) && word.written == "release" {
+        errors.at(
+            entry.value_span,
+            "an external effect may have happened before the 4xx, so the key cannot be released: write \
+             `on_client_error = store`, and respond with `Settle::NothingExecuted` where no call was made",
+        );
+    }
+}
+
 pub(super) fn retention_long_enough(args: &Args, errors: &mut Errors) {
     let Some(entry) = args.get("retention") else { return };
     if matches!(entry.value, Value::Setting(Setting::Number(seconds)) if seconds < SECONDS_PER_DAY)
