@@ -69,7 +69,7 @@ use crate::{
 /// | `key_format` | `any`, `quoted`, `uuid`, `ulid` | `any` |
 /// | `mismatch` | `422`, `400` | `422` |
 /// | `retention` | `"24h"`, `"30d"`, `"1d12h"`; units `s`, `m`, `h`, `d`; at most `"36500d"` | `"24h"` |
-/// | `fingerprint` | `bytes`, `json`, the path of a `fn(&Parts, &Bytes) -> Vec<u8>` | `bytes` |
+/// | `fingerprint` | `bytes`, `json`, `form` (feature `form` of idem-runtime), the path of a `fn(&Parts, &Bytes) -> Vec<u8>` | `bytes` |
 /// | `operation` | `"payment"`: 1 to 128 visible ASCII characters | the function's name |
 /// | `in_progress` | `reject`, `wait("5s")`; units `ms`, `s`, `m`, `h`; at most `"1h"` | `reject` |
 /// | `on_client_error` | `store`, `release` (database effects) | `store` |
@@ -97,8 +97,8 @@ use crate::{
 /// - **`mismatch`**: the status for a key that is used again with another request.
 /// - **`retention`**: how long a record is replayed. A later retry runs again, so less than 24 hours needs
 ///   `allow(short_retention)`.
-/// - **`fingerprint`**: what makes two requests the same. `json` ignores white space and member order. A function
-///   returns the bytes to compare besides method and path.
+/// - **`fingerprint`**: what makes two requests the same. `json` ignores white space and member order, `form` the boundary of a
+///   multipart form. A function returns the bytes to compare besides method and path.
 /// - **`operation`**: the stored name of the effect, shown in events and metrics. Set it before you rename a handler,
 ///   so that the stored name stays. With external effects, step keys are derived from it, and reconcilers are found by
 ///   it.

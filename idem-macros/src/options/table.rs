@@ -13,8 +13,8 @@ static TABLE: &[Row] = &[
     Row::value("effects", values::effects, "")
         .or_words("Effects", &[word("database", "Database"), word("external", "External")])
         .not_on_consumers(NO_EXTERNAL_EFFECTS),
-    Row::value("fingerprint", values::fingerprint, "`bytes`, `json` or the path of a function")
-        .or_words("FingerprintRule", &[word("bytes", "Bytes"), word("json", "Json")])
+    Row::value("fingerprint", values::fingerprint, "`bytes`, `form`, `json` or the path of a function")
+        .or_words("FingerprintRule", &[word("bytes", "Bytes"), word("form", "Form"), word("json", "Json")])
         .set()
         .not_on_consumers("compare messages by `payload`, such as `payload = message.body`"),
     Row::value("in_progress", values::in_progress, "`reject` or `wait(\"5s\")`")

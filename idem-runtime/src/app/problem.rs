@@ -7,7 +7,7 @@ use axum::response::Response;
 use http::StatusCode;
 
 use crate::engine::{SettleErrorKind, StoreErrorKind};
-use crate::model::options::Mismatch;
+use crate::model::{fingerprint::Differences, options::Mismatch};
 
 /// The machine-readable code of a [`Problem`]. Its string never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -223,11 +223,12 @@ pub struct Problem {
     code: Code,
     status: StatusCode,
     retry_after: Option<u32>,
+    differences: Differences,
 }
 
 impl Problem {
     pub(crate) const fn new(code: Code) -> Self {
-        Self { code, status: code.status(), retry_after: code.retry_after() }
+        Self { code, status: code.status(), retry_after: code.retry_after(), differences: Differences::UNKNOWN }
     }
 
     /// The response to an in-flight duplicate, whose `Retry-After` is not longer than what remains of the lease.
@@ -246,6 +247,11 @@ impl Problem {
             (Code::KeyReuse, Mismatch::BadRequest) => Self { status: StatusCode::BAD_REQUEST, ..Self::new(code) },
             _ => Self::new(code),
         }
+    }
+
+    /// The response to another request under the key.
+    pub(crate) const fn mismatch(mismatch: Mismatch, differences: Differences) -> Self {
+        Self { differences, ..Self::of(Code::KeyReuse, mismatch) }
     }
 
     /// The machine-readable code.
@@ -276,6 +282,13 @@ impl Problem {
     #[must_use]
     pub const fn detail(&self) -> &'static str {
         self.code.texts().2
+    }
+
+    /// Where the request differs from the first one with its key, after `idempotency-key-reuse`: `method`, `path`, `query`,
+    /// `body`; `fingerprint` in place of the last two if the handler compares by its own function. Empty if that
+    /// is not known: the first request still runs in another process, or an earlier version compared it by another rule.
+    pub fn differs(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.differences.names()
     }
 
     /// Seconds after which to retry, for the codes where a retry makes sense: 5 if the store is unavailable, else 1; 0

@@ -3,7 +3,12 @@
 
 use std::{fmt, time::Duration};
 
-use crate::model::{fingerprint::Fingerprint, record::StoredRecord, record_id::RecordId, retention::Retention};
+use crate::model::{
+    fingerprint::{Differences, Fingerprint},
+    record::StoredRecord,
+    record_id::RecordId,
+    retention::Retention,
+};
 
 /// The claim of a key.
 #[derive(Clone, Debug)]
@@ -97,14 +102,22 @@ pub struct Conflict {
 pub(crate) enum Duplicate {
     /// The same request: an in-flight duplicate.
     Same,
-    /// Another request under the same key.
-    Other,
+    /// Another request under the same key, and where it differs, if that is known.
+    Other(Differences),
 }
 
 impl Duplicate {
     /// Compares the fingerprints of the running request with those of the one that lost.
     pub(crate) fn of(running: [Fingerprint; 2], request: [Fingerprint; 2]) -> Self {
-        if running.iter().any(|fingerprint| request.contains(fingerprint)) { Self::Same } else { Self::Other }
+        if running.iter().any(|fingerprint| request.contains(fingerprint)) {
+            return Self::Same;
+        }
+        let [[running_bytes, running], [bytes, fingerprint]] = [running, request];
+        match running.differences(&fingerprint) {
+            // By two rules, as in two versions of a service.
+            Differences::UNKNOWN => Self::Other(running_bytes.differences(&bytes)),
+            differences => Self::Other(differences),
+        }
     }
 }
 

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
     use crate::{
         backend::{Durability, Session},
-        model::{fingerprint::Subject, options::FingerprintRule, retention::Retention},
+        model::{options::FingerprintRule, retention::Retention, subject::Subject},
     };
 
     fn request(key: &str, body: &'static str) -> ClaimRequest {
@@ -153,7 +153,9 @@ mod tests {
     async fn a_duplicate_waits_for_the_look_and_gets_the_conflict() {
         let in_flight = Arc::new(InFlight::default());
         let first = in_flight.enter(&request("k", "1")).await.unwrap_or_else(|_| panic!("nobody else is there"));
-        let duplicates = [("1", Duplicate::Same), ("2", Duplicate::Other)].map(|(body, expected)| {
+        let body = request("k", "1").bytes.differences(&request("k", "2").bytes);
+        assert_eq!(body.names().collect::<Vec<_>>(), ["body"]);
+        let duplicates = [("1", Duplicate::Same), ("2", Duplicate::Other(body))].map(|(body, expected)| {
             let in_flight = Arc::clone(&in_flight);
             let duplicate = tokio::spawn(async move { in_flight.enter(&request("k", body)).await.err() });
             (duplicate, expected)

@@ -12,6 +12,7 @@ use crate::{
     },
     engine::in_flight::{InFlight, InFlightGuard},
     model::{
+        fingerprint::Differences,
         options::{InProgress, Isolation},
         record::StoredRecord,
         record_id::RecordId,
@@ -69,7 +70,7 @@ pub enum Refusal {
     /// The same request is running. The duration is the rest of its lease, if it has one.
     InProgress(Option<Duration>),
     /// Another request is running under the key.
-    Mismatch,
+    Mismatch(Differences),
     /// The store failed.
     Store(StoreError),
 }
@@ -110,7 +111,9 @@ impl<Db: Backend> Engine<Db> {
                 ClaimOutcome::InProgress(record) if request.matches(&record.fingerprint) => Some(record.remaining),
                 ClaimOutcome::InProgress(record) => return Err(Refusal::InProgressRecord(record)),
                 ClaimOutcome::Running(Conflict { duplicate: Duplicate::Same, remaining }) => remaining,
-                ClaimOutcome::Running(_) => return Err(Refusal::Mismatch),
+                ClaimOutcome::Running(Conflict { duplicate: Duplicate::Other(differences), .. }) => {
+                    return Err(Refusal::Mismatch(differences));
+                }
                 ClaimOutcome::LookAgain if looks < MAX_LOOKS => {
                     looks += 1;
                     continue;

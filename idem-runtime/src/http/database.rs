@@ -22,7 +22,7 @@ pub struct Database<Db>(PhantomData<fn() -> Db>);
 /// What an attempt with database effects holds while its body runs.
 pub enum OpenTransaction<Db: Backend> {
     /// The transaction of a protected request, with its key.
-    Claimed(Claim<Db>),
+    Claimed(Box<Claim<Db>>),
     /// The transaction of an unprotected request.
     Unkeyed(UnkeyedTransaction<Db>),
 }
@@ -42,7 +42,7 @@ impl<Db: Backend> Effects for Database<Db> {
             Some(claim) => engine
                 .claim(claim, &TransactionTerms { isolation, plans }, in_progress)
                 .await
-                .map(OpenTransaction::Claimed),
+                .map(|claim| OpenTransaction::Claimed(Box::new(claim))),
             None => engine.open(isolation).await.map(OpenTransaction::Unkeyed),
         }
     }
@@ -56,7 +56,7 @@ impl<Db: Backend> Effects for Database<Db> {
 
     async fn settle(held: OpenTransaction<Db>, disposition: Disposition, context: &RequestContext<Db>) -> Settled {
         match held {
-            OpenTransaction::Claimed(claim) => settle_claim(claim, disposition, context).await,
+            OpenTransaction::Claimed(claim) => settle_claim(*claim, disposition, context).await,
             OpenTransaction::Unkeyed(open) => settle_unkeyed(open, disposition).await,
         }
     }

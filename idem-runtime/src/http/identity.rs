@@ -8,13 +8,14 @@ use crate::{
     http::request::{ExtractedRequest, RequestContext},
     model::{
         digest::Digest,
-        fingerprint::{Comparison, Fingerprint},
+        fingerprint::Fingerprint,
         handler_options::ScopeRule,
         idempotency_key::{HEADER, Key, KeyError},
         message_id::OwnedMessageId,
         options::{FingerprintRule, KeyPresence},
         record_id::RecordId,
         scope::ScopeId,
+        subject::Comparison,
     },
 };
 

@@ -8,13 +8,17 @@ use crate::app::problem::Problem;
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let document = serde_json::json!({
+        let mut document = serde_json::json!({
             "type": self.type_uri(),
             "title": self.title(),
             "status": self.status().as_u16(),
             "detail": self.detail(),
             "code": self.code().as_str(),
         });
+        let differs: Vec<_> = self.differs().collect();
+        if !differs.is_empty() {
+            document["differs"] = differs.into();
+        }
         let content_type = HeaderValue::from_static("application/problem+json");
         let mut response =
             (self.status(), [(header::CONTENT_TYPE, content_type)], document.to_string()).into_response();

@@ -25,9 +25,9 @@ use crate::{
     backend::Backend,
     model::{
         endpoint::Endpoint,
-        fingerprint::Subject,
         handler_options::{HandlerOptions, Policy},
         stored_request::StoredRequest,
+        subject::Subject,
     },
 };
 

@@ -21,10 +21,11 @@ use crate::{
     backend::{Cause, ClaimRequest, Session},
     engine::{Panicked, Plans, Refusal, SettleErrorKind, caught, log_unreadable},
     model::{
-        fingerprint::Comparison,
+        fingerprint::Differences,
         options::InProgress,
         record::{Record, StoredRecord, Unreadable},
         scope::ScopeId,
+        subject::Comparison,
     },
 };
 
@@ -170,15 +171,17 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
             Refusal::Completed(StoredRecord { operation, record }) => match compare(&record.fingerprint) {
                 Some((claim, Comparison::Same)) => self.replay(claim, record, &operation),
                 Some((claim, Comparison::Unknown)) => self.unreadable(claim, Unreadable::Fingerprint),
-                Some((_, Comparison::Other)) | None => self.problem(Code::KeyReuse),
+                Some((_, Comparison::Other(differences))) => self.mismatch(differences),
+                None => self.mismatch(Differences::UNKNOWN),
             },
             Refusal::InProgressRecord(record) => match compare(&record.fingerprint) {
                 Some((_, Comparison::Same)) => self.in_progress(Some(record.remaining)),
                 Some((claim, Comparison::Unknown)) => self.unreadable(claim, Unreadable::Fingerprint),
-                Some((_, Comparison::Other)) | None => self.problem(Code::KeyReuse),
+                Some((_, Comparison::Other(differences))) => self.mismatch(differences),
+                None => self.mismatch(Differences::UNKNOWN),
             },
             Refusal::InProgress(remaining) => self.in_progress(remaining),
-            Refusal::Mismatch => self.problem(Code::KeyReuse),
+            Refusal::Mismatch(differences) => self.mismatch(differences),
             Refusal::Store(error) => self.problem(error.kind.into()),
         }
     }
@@ -208,6 +211,11 @@ impl<E: Effects, T: Send + 'static> Attempts<E, T> {
     fn in_progress(&self, remaining: Option<Duration>) -> Response {
         self.context.report(ResponseKind::Problem(Code::InProgress));
         self.context.idempotency.app.respond(Problem::in_progress(remaining))
+    }
+
+    fn mismatch(&self, differences: Differences) -> Response {
+        self.context.report(ResponseKind::Problem(Code::KeyReuse));
+        self.context.idempotency.app.respond(Problem::mismatch(self.context.policy.mismatch, differences))
     }
 
     fn problem(&self, code: Code) -> Response {

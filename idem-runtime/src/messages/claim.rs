@@ -114,11 +114,13 @@ impl Why {
             Refusal::Completed(StoredRecord { record, .. }) if request.matches(&record.fingerprint) => {
                 Self::Done(request.id, record)
             }
-            Refusal::Completed(StoredRecord { record, .. }) if !Fingerprint::is_known(&record.fingerprint) => {
+            Refusal::Completed(StoredRecord { record, .. })
+                if Fingerprint::from_bytes(&record.fingerprint).is_none() =>
+            {
                 log_unreadable(&request.id, &Unreadable::Fingerprint);
                 Self::Store(Code::RecordUnreadable, None)
             }
-            Refusal::Completed(_) | Refusal::Mismatch => Self::OtherMessage,
+            Refusal::Completed(_) | Refusal::Mismatch(_) => Self::OtherMessage,
             Refusal::InProgressRecord(_) | Refusal::InProgress(_) => Self::InProgress,
             Refusal::Store(error) => Self::Store(error.kind.into(), error.source),
         }

@@ -28,6 +28,11 @@ impl Digest {
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
+
+    /// Its first bytes.
+    pub(crate) fn start<const N: usize>(&self) -> [u8; N] {
+        std::array::from_fn(|index| self.0[index])
+    }
 }
 
 impl fmt::Debug for Digest {

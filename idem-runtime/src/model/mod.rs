@@ -12,10 +12,12 @@
 //! | | `no key` (never a row; step keys derive from it) | [`RecordId::of_attempt_without_key`] | `record_id` |
 //! | part of every identifier | `scope`, `scope and` | `ScopeId` | `record_id` |
 //! | | `namespace`, in place of the scope if the application sets one | `Namespace` | `namespace` |
-//! | `idem_records.fingerprint` | 1 bytes | `fingerprint::Rule` | `fingerprint`, golden rows |
-//! | | 2 JSON | the same, over `canonical_json` | the same |
-//! | | 3 function | the same | `fingerprint` |
-//! | | 4 message | the same | `fingerprint` |
+//! | `idem_records.fingerprint` | 1 bytes, 2 JSON, 3 function: compared, no longer made | `fingerprint::Rule` | `subject`, golden rows |
+//! | | 4 message | the same | `subject` |
+//! | | 5 bytes: with short digests of the parts, as all that follow | the same | `subject`, golden rows |
+//! | | 6 JSON | the same, over `canonical_json` | the same |
+//! | | 7 function | the same | `subject` |
+//! | | 8 form | the same, over `form` | `subject` |
 //! | `idem_records.format` | 1 response: `headers`, `status`, `body`; read, no longer written | `stored_headers` | `record`, golden rows |
 //! | | 2 value: JSON in `body`; read, no longer written | serde | `record` |
 //! | | 3 response: as 1, behind a checksum (`record`) in `headers` | `Record::new` | `record`, golden rows |
@@ -31,6 +33,8 @@ pub(crate) mod codec;
 pub(crate) mod digest;
 pub(crate) mod endpoint;
 pub(crate) mod fingerprint;
+#[cfg(feature = "form")]
+pub(crate) mod form;
 pub(crate) mod handler_options;
 pub(crate) mod idempotency_key;
 pub(crate) mod lease_duration;
@@ -46,3 +50,4 @@ pub(crate) mod scope;
 pub(crate) mod step_key;
 pub(crate) mod stored_headers;
 pub(crate) mod stored_request;
+pub(crate) mod subject;

@@ -92,7 +92,7 @@ pub enum Mismatch {
     BadRequest,
 }
 
-/// How two requests with one key are compared. `fingerprint = bytes | json | path::to::function`.
+/// How two requests with one key are compared. `fingerprint = bytes | json | form | path::to::function`.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub enum FingerprintRule {
@@ -103,6 +103,11 @@ pub enum FingerprintRule {
     /// Numbers and strings count as written, and array order counts. A body that is not JSON, or that nests deeper than
     /// 32 levels, is compared byte for byte.
     Json,
+    /// As [`Bytes`](Self::Bytes), but of a `multipart/form-data` body the parts count, with their headers and in their
+    /// order, and not the boundary between them: `curl -F` and browsers choose a new one for each attempt. Another body, or
+    /// a broken form, is compared byte for byte. Needs the feature `form`.
+    #[cfg(feature = "form")]
+    Form,
     /// Method, path, and the bytes that the function returns for the request's parts and body.
     Custom(fn(&Parts, &Bytes) -> Vec<u8>),
 }

@@ -116,6 +116,10 @@ fn same(fingerprint: FingerprintRule) -> &'static str {
         FingerprintRule::Json => {
             "method, path, query and body; in a JSON body, white space and the order of members do not count"
         }
+        #[cfg(feature = "form")]
+        FingerprintRule::Form => {
+            "method, path, query and body; in a `multipart/form-data` body, the boundary does not count"
+        }
         FingerprintRule::Custom(_) => "method and path, and the same in what this operation compares",
     }
 }
@@ -173,8 +177,9 @@ fn response(status: u16, codes: &[Code], problems: bool) -> Response {
 /// The schema of a problem document (RFC 9457) that has one of these codes.
 fn problem(status: u16, codes: &[Code]) -> Value {
     let types: Vec<_> = codes.iter().map(|code| Problem::new(*code).type_uri()).collect();
+    let differs = codes.contains(&Code::KeyReuse).then(|| json!({ "type": "array", "items": { "type": "string" } }));
     let codes: Vec<_> = codes.iter().map(|code| code.as_str()).collect();
-    json!({
+    let mut schema = json!({
         "type": "object",
         "required": ["type", "title", "status", "detail", "code"],
         "properties": {
@@ -184,7 +189,11 @@ fn problem(status: u16, codes: &[Code]) -> Value {
             "detail": { "type": "string" },
             "code": { "type": "string", "enum": codes },
         },
-    })
+    });
+    if let Some(differs) = differs {
+        schema["properties"]["differs"] = differs;
+    }
+    schema
 }
 
 fn retention(retention: Retention) -> String {

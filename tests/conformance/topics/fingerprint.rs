@@ -14,6 +14,8 @@ use tower_http::decompression::RequestDecompressionLayer;
 
 use super::{Connection, app::*};
 
+mod differs;
+
 #[idempotent(scope = account, fingerprint = json)]
 async fn json(tx: &mut Connection, State(app): State<App>, account: Account, _: Bytes) -> (StatusCode, String) {
     app.runs.begin();
@@ -49,9 +51,17 @@ async fn upload(tx: &mut Connection, State(app): State<App>, account: Account, _
     (StatusCode::CREATED, format!("run {} for {}", app.runs.count(), account.0))
 }
 
+#[idempotent(scope = account, fingerprint = form)]
+async fn form(tx: &mut Connection, State(app): State<App>, account: Account, _: Bytes) -> (StatusCode, String) {
+    app.runs.begin();
+    write(tx, &account).await;
+    (StatusCode::CREATED, format!("run {} for {}", app.runs.count(), account.0))
+}
+
 fn routes() -> Router<App> {
     let router = Router::new().route("/pay", any(pay)).route("/json", post(json)).route("/declared", post(declared));
-    router.route("/upload", post(upload)).route("/payments/{id}", any(pay))
+    let router = router.route("/upload", post(upload)).route("/form", post(form)).route("/gated", post(hold));
+    router.route("/payments/{id}", any(pay))
 }
 
 const ORIGINAL: &str = r#"{"a":1,"b":{"c":[{"x":1,"y":2},2],"d":null},"n":9007199254740992,"u":"é"}"#;
@@ -179,7 +189,7 @@ async fn b15_a_new_timestamp_is_422_unless_the_handler_declares_what_counts() {
 }
 
 #[tokio::test]
-async fn b15_a_fresh_boundary_is_422_unless_the_handler_declares_what_counts() {
+async fn b15_a_fresh_boundary_is_422_unless_the_handler_compares_the_parts_or_declares_what_counts() {
     let service = Service::start(routes()).await;
     let send = async |path, key, boundary: &str, file: &str| {
         let content_type = format!("multipart/form-data; boundary={boundary}");
@@ -189,10 +199,16 @@ async fn b15_a_fresh_boundary_is_422_unless_the_handler_declares_what_counts() {
     };
     send("/pay", "k", "aaaa", "file").await;
     assert_problem(&send("/pay", "k", "bbbb", "file").await, 422, "idempotency-key-reuse");
-    let first = send("/upload", "u", "aaaa", "file").await;
-    assert_replay(&first, &send("/upload", "u", "bbbb", "file").await);
-    assert_problem(&send("/upload", "u", "cccc", "other file").await, 422, "idempotency-key-reuse");
-    assert_eq!(service.counts().await, (2, 2, 2));
+    for path in ["/upload", "/form"] {
+        let first = send(path, path, "aaaa", "file").await;
+        assert_replay(&first, &send(path, path, "bbbb", "file").await);
+        assert_problem(&send(path, path, "cccc", "other file").await, 422, "idempotency-key-reuse");
+    }
+    assert_eq!(service.counts().await, (3, 3, 3));
+    // What is no form is compared byte for byte.
+    let first = service.post("/form", "bytes", "a=1&b=2").await;
+    assert_replay(&first, &service.post("/form", "bytes", "a=1&b=2").await);
+    assert_problem(&service.post("/form", "bytes", "b=2&a=1").await, 422, "idempotency-key-reuse");
 }
 
 #[tokio::test]

@@ -190,6 +190,8 @@ async fn b20_the_same_rows_are_written_today() {
         let all = "SELECT id, operation, fingerprint FROM idem_records ORDER BY id";
         sqlx::query_as(all).fetch_all(&service.pool).await.unwrap()
     };
+    let of_rule = |rows: &[Row], rule: u8| rows.iter().filter(|row| row.2[0] == rule).cloned().collect::<Vec<_>>();
+    let identified = |rows: &[Row]| rows.iter().map(|row| (row.0.clone(), row.1.clone())).collect::<Vec<_>>();
     let json = Router::new().route("/pay", post(pay_by_json));
     let service = Service::start(routes()).await;
     let by_json = service.beside(json).await;
@@ -201,7 +203,10 @@ async fn b20_the_same_rows_are_written_today() {
     by_json.post("/pay", "golden-json", r#"{"b":2,"a":1}"#).await;
     service.post("/here", "golden", "").await;
     service.post("/pay", "golden-3", "3").await;
-    assert_eq!(rows(&service).await, golden);
+    let written = rows(&service).await;
+    assert_eq!(identified(&written), identified(&golden));
+    assert_eq!(of_rule(&written, 5).iter().filter(|row| golden.contains(row)).count(), 1);
+    assert!(of_rule(&written, 1).is_empty() && of_rule(&written, 2).is_empty(), "read and no longer made");
     let formats: Vec<i16> =
         sqlx::query_scalar("SELECT DISTINCT format FROM idem_records").fetch_all(&service.pool).await.unwrap();
     assert_eq!(formats, [3], "the first format is read and no longer written");

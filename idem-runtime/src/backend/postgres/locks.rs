@@ -8,14 +8,17 @@ use sqlx::PgConnection;
 use super::sql;
 use crate::{
     backend::{ClaimRequest, Duplicate, Holder},
-    model::{digest::Digest, fingerprint::Fingerprint},
+    model::{
+        digest::Digest,
+        fingerprint::{Differences, Fingerprint},
+    },
 };
 
 /// How the request that holds the key lock compares with ours; `None` if no transaction holds it.
 pub(super) async fn holder(connection: &mut PgConnection, locks: &Locks) -> Result<Option<Duplicate>, sqlx::Error> {
     let same =
         sqlx::query_scalar(sql::HOLDER).bind(locks.key).bind(&locks.requests[..]).fetch_optional(connection).await?;
-    Ok(same.map(|same| if same { Duplicate::Same } else { Duplicate::Other }))
+    Ok(same.map(|same| if same { Duplicate::Same } else { Duplicate::Other(Differences::UNKNOWN) }))
 }
 
 /// The advisory locks of an attempt.
